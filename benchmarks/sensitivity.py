@@ -13,11 +13,17 @@ fraction of wrong classes) in per cent; the mean over label sets. The first row 
     length scale              τ, the scale of inverse squared lengths of columns
     geometry                  the weight of a kind, beside the others
     evidence power            to which the evidence counts between geometries; at most 1
+
+    python benchmarks/sensitivity.py --decisions --sets 1     an hour on one core, less with --kinds and --clouds
+
+does the same with the numbers of `gpum.inference.decisions`, each with targets for which it matters, in flat space and
+on a graph. A grid is multiplied by the factor, that of the sharpness of classes gets it as its power.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -28,14 +34,28 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from gpum import GPUMClassifier, GPUMRegressor, Priors
+from gpum import GPUMClassifier, GpumError, GPUMRegressor, Priors
 from gpum.geometry.priors import GEOMETRIES, POWER_OF_CLASSES, POWER_OF_NUMBERS, Normals
+from gpum.inference import decisions
 from weights import SHAPES, cloud, function
 
 CLOUDS = "roll,curve,sphere,table_box_8"
 NOISE = 0.1  # of simulated labels, over the function's standard deviation
 AT_ONCE = 4  # tasks side by side in a table
 Change = Callable[[float], Priors]  # of a prior, given the factor
+# Kinds of labels, with the numbers of `decisions` that matter for them.
+NUMBERS = {
+    "numbers": "KEEP LIGHT_GEOMETRY RARE GROSS_SIZES N_RATES LARGEST_RATE HEAVIEST",
+    "gross errors": "RARE GROSS_SIZES N_RATES LARGEST_RATE HEAVIEST",
+    "many labels": "SCREEN SCREENED SCREENING NATS COSTLY LARGEST",
+    "evidence": "LEAST_RATIO",
+    "known noise": "KEEP SIGNALS",
+    "student": "STUDENT_DOF STUDENT_GROSS STUDENT_SIZES TAILS REWEIGHTS REWEIGHTED SUSPECTS AWAY THINNED FULL CUT",
+    "counts": "COUNT_SIGNALS COUNT_SWEEPS COUNT_SETTLED COUNT_DAMPING LIGHT_FOR_SITES NATS KEEP",
+    "classes": "CLASS_RATIOS DIMENSION_SD DIMENSION_ROWS SHARPNESS SHARP_SD ELSEWHERE TURNS DRAWN ASKED FIRST_SWEEPS "
+    "CLASS_CANDIDATES CLASS_SWEEPS CLASS_SETTLED STILL CLASS_DAMPING CALM KEEP",
+    "many classes": "FIRST_SWEEPS FIRST_LABELS PROMISING CLASS_SCREEN CLASS_SCREENED CLASS_CANDIDATES GROWTH NATS",
+}
 
 
 @dataclass(frozen=True)
@@ -127,6 +147,75 @@ def sensitivity(task: Task) -> Iterator[tuple[str, str]]:
             yield f"{name} × {by:g}", f"{after[0] - before[0]:+.3f} ({per_cent:+.1f} %)"
 
 
+def labelled(kind: str, name: str, n_rows: int, n_sets: int) -> tuple[Task, GPUMRegressor | GPUMClassifier, float]:
+    """Labels of a kind on a simulated cloud, the estimator for them, and their known noise (NaN: it is learned)."""
+    many = kind.startswith("many")
+    n_rows, n_labels = (900, 600 if kind == "many labels" else 200) if many else (n_rows, 40)
+    rng = np.random.default_rng(list(name.encode()))
+    X, Z = cloud(name, rng, n_rows)
+    f = function(rng, Z, 0)
+    f = (f - f.mean()) / f.std()
+    y, options, known = f + NOISE * rng.standard_normal(n_rows), {"likelihood": "gaussian"}, float("nan")
+    if kind in ("gross errors", "student"):
+        y = y + 5 * rng.standard_normal(n_rows) * (rng.random(n_rows) < 0.05)
+        options = {"likelihood": "gaussian" if kind == "gross errors" else "student"}
+    elif kind == "counts":
+        y, options = rng.poisson(np.exp(1 + f)).astype(float), {"likelihood": "poisson"}
+    elif kind == "evidence":
+        options["hyperparameters"] = "evidence"
+    elif kind == "known noise":
+        known = NOISE
+    classes = kind.endswith("classes")
+    if classes:
+        y = np.searchsorted(np.quantile(f, [1 / 3, 2 / 3]), f + NOISE * rng.standard_normal(n_rows))
+    splits = [np.sort(rng.permutation(n_rows)[:n_labels]) for _ in range(n_sets)]
+    shared = {"geometry": ["graph", "flat"], "random_state": 0, "warm_start": True, "n_jobs": None}
+    model = GPUMClassifier(**shared) if classes else GPUMRegressor(**shared, **options)
+    return Task(name, X, y, splits, classes), model, known
+
+
+def density(task: Task, model: GPUMRegressor | GPUMClassifier, noise: float) -> float:
+    """Negative log density of the new rows, of classes their log loss, the mean over label sets."""
+    if task.classes or np.isnan(noise):
+        return float(score(task, model, Priors())[0])
+    values = []
+    for known in task.splits:
+        new = np.setdiff1d(np.arange(len(task.X)), known)
+        few = np.full(len(task.y), np.nan)
+        few[known] = task.y[known]
+        mean, std = model.fit(task.X, few, noise_std=noise).predict(task.X[new], return_std=True)
+        values.append(np.mean(0.5 * ((task.y[new] - mean) / std) ** 2 + np.log(std) + 0.5 * np.log(2 * np.pi)))
+    return float(np.mean(values))
+
+
+def changed(name: str, by: float) -> dict[object, object]:
+    """Multiply a number of `decisions` wherever it is used; what each module had before."""
+    value = getattr(decisions, name)
+    new = value**by if name == "SHARPNESS" else max(1, round(by * value)) if isinstance(value, int) else by * value
+    users = ("gpum.inference.", "gpum.estimators.classifier")
+    modules = [m for key, m in sys.modules.items() if key.startswith(users) and getattr(m, name, None) is value]
+    for module in modules:
+        setattr(module, name, new)
+    return dict.fromkeys(modules, value)
+
+
+def decided(kind: str, clouds: list[str], n_rows: int, n_sets: int) -> Iterator[tuple[str, list[str]]]:
+    """Of each number that matters for labels of a kind its name and factor, and what changes on each cloud."""
+    tasks = [labelled(kind, name, n_rows, n_sets) for name in clouds]
+    before = [density(*task) for task in tasks]
+    yield "as it is", [f"{one:.3f}" for one in before]
+    for name in NUMBERS[kind].split():
+        for by in (0.5, 2.0):
+            values = changed(name, by)
+            try:
+                yield f"{name} × {by:g}", [f"{density(*t) - b:+.4f}" for t, b in zip(tasks, before, strict=True)]
+            except (GpumError, ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+                yield f"{name} × {by:g}", [type(error).__name__]
+            finally:
+                for module, value in values.items():
+                    setattr(module, name, value)
+
+
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -135,8 +224,18 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=250)
     parser.add_argument("--labels", type=int, default=20)
     parser.add_argument("--sets", type=int, default=3, help="label sets of each task")
+    parser.add_argument("--decisions", action="store_true", help="numbers of gpum.inference instead of priors")
+    parser.add_argument("--kinds", default=",".join(NUMBERS), help="kinds of labels for --decisions")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
+    if given.decisions:
+        clouds = given.clouds.split(",")
+        for kind in given.kinds.split(","):
+            table = Table(kind, *clouds)
+            for name, cells in decided(kind, clouds, given.rows, given.sets):
+                table.add_row(name, *cells)
+            Console(width=140).print(table)
+        return
     if given.tasks:
         tasks = [stored(path, given.sets) for path in sorted(given.tasks.glob("*.npz"))]
     else:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from gpum import Priors
+from gpum.inference import classes, decisions, gp
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 sys.path.insert(0, str(FOLDER))
@@ -50,3 +51,19 @@ def test_changes_of_scores(monkeypatch):
     assert set(rows) == {"default", *(f"{name} × {by}" for name in some for by in ("0.5", "2"))}
     assert rows["geometry: chart × 2"] == "+0.000 (+0.0 %)"
     assert rows["signal: rate × 2"] != "+0.000 (+0.0 %)"
+
+
+def test_every_decision_has_its_line_and_is_changed_where_it_is_used():
+    source = Path(decisions.__file__).read_text()
+    named = {name for names in sensitivity.NUMBERS.values() for name in names.split()}
+    assert named <= {name for name in vars(decisions) if name.isupper()}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign):
+            line = source.splitlines()[node.lineno - 2]
+            assert line.startswith("# "), line
+            assert line.endswith("]"), line
+    true = sensitivity.changed("KEEP", 2.0)
+    assert gp.KEEP == classes.KEEP == 2 * true[decisions]
+    for module, value in true.items():
+        module.KEEP = value
+    assert gp.KEEP == classes.KEEP == decisions.KEEP == true[decisions]

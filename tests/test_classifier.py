@@ -22,7 +22,7 @@ from gpum import GPUMClassifier, GpumError, GPUMRegressor
 from gpum.estimators.unlabelled import split_labels
 from gpum.fitted import rows as rows_module
 from gpum.heat.covariances import Features
-from gpum.inference import class_posterior, classes, nearest, probit
+from gpum.inference import class_posterior, classes, decisions, nearest, probit
 
 
 def kernel(a, b):
@@ -154,7 +154,7 @@ def test_columns_have_lengths_with_any_number_of_labels(monkeypatch):
     assert np.abs(many.predict_proba(X[150:]) - p).mean() < 0.1
     assert many.score(X[150:], y[150:]) > 0.85
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(classes, "SCREENED", 20)
+        patch.setattr(classes, "CLASS_SCREENED", 20)
         screened = clone(few).fit(X[:160], y[:160])
     assert any("20 and 80 compared" in note for note in screened.notes_)
     assert screened.score(X[150:], y[150:]) > 0.85
@@ -172,7 +172,7 @@ def test_one_label_a_class_says_nothing_of_lengths(each, learned):
 def test_contradicting_labels_settle():
     """Labels of different classes at nearly the same place: finite evidence, less than that of agreeing ones."""
     x = np.repeat([0.0, 3.0], 6) + 1e-3 * np.arange(12)
-    K, r = np.repeat(kernel(x, x)[None], 3, 0), classes.RATIOS
+    K, r = np.repeat(kernel(x, x)[None], 3, 0), decisions.CLASS_RATIOS
     agree = classes.expectation_propagation(K, r, np.repeat([0, 1], 6), 3)
     fight = classes.expectation_propagation(K, r, np.tile([0, 1, 2], 4), 3)
     assert agree.settled.all()
@@ -267,7 +267,7 @@ def test_guesses_on_the_cloud_are_as_uncertain_as_they_say(monkeypatch):
     second = np.where(np.arange(n)[:, None] < a * n, sides, sides[:, ::-1])
     monkeypatch.setattr(classes, "_elsewhere", lambda *_: (sides, [(np.arange(n), second)]))
     monkeypatch.setattr(classes, "ELSEWHERE", 1e4)  # beside so many the prior counts for nothing
-    prior = -0.5 * (np.log(class_posterior.SHARPNESS) / classes.SHARP_SD) ** 2
+    prior = -0.5 * (np.log(decisions.SHARPNESS) / decisions.SHARP_SD) ** 2
     posterior = types.SimpleNamespace(n_classes=2)
     weights = classes._sharpness(prior, posterior, None, np.arange(2), np.arange(2))
     certainty = class_posterior.sharpened(sides, weights).max(1).mean()

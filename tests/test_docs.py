@@ -11,7 +11,7 @@ import pytest
 
 import gpum
 from gpum import Priors, datasets, diagnostics, plots
-from gpum.inference import classes, gp, likelihoods, nearest, tempered
+from gpum.inference import decisions, gp, likelihoods, nearest
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -90,7 +90,7 @@ def test_priors_on_the_page_are_those_of_the_code():
     shape, rate = priors.signal
     assert f"inverse gamma({shape:g}, {rate:g})" in page
     assert f"prior × evidence^{priors.power_of_numbers:g}" in page
-    assert f"less than {100 * tempered.LIGHT:g} % of the" in page
+    assert f"less than {100 * decisions.LIGHT_GEOMETRY:g} % of the" in page
 
 
 def test_the_model_on_the_page_is_that_of_the_code():
@@ -102,22 +102,22 @@ def test_the_model_on_the_page_is_that_of_the_code():
     assert f"one of {', '.join(f'{scale:g}' for scale in priors.length_scale)} | `length_scale`" in page
     assert f"$\\gamma$ = {priors.power_of_numbers:g} for numbers and {priors.power_of_classes:g} for classes" in page
     assert f"a grid of {len(gp.RATIOS)} values from {np.log10(gp.RATIOS[0]):g} to {np.log10(gp.RATIOS[-1]):g}" in page
-    assert f"with probability {likelihoods.GROSS:g} one of {len(likelihoods.SIZES)} values" in page
-    assert f"N(0, {classes.DIMENSION_SD:g}^2)" in page
-    assert f"N(0, {classes.SHARP_SD:g}^2)" in page
-    assert f"equal: {', '.join(f'{r:g}' for r in classes.RATIOS)}" in page
+    assert f"with probability {decisions.STUDENT_GROSS:g} one of {len(decisions.STUDENT_SIZES)} values" in page
+    assert f"N(0, {decisions.DIMENSION_SD:g}^2)" in page
+    assert f"N(0, {decisions.SHARP_SD:g}^2)" in page
+    assert f"equal: {', '.join(f'{r:g}' for r in decisions.CLASS_RATIOS)}" in page
     for name in likelihoods.LIKELIHOODS:
         assert f'`"{name}"`' in page
 
 
 def test_limits_of_labels_on_the_page_are_those_of_the_code():
     page = " ".join((DOCS / "targets.md").read_text().split())
-    costly, largest = (f"{n:,}".replace(",", " ") for n in (gp.COSTLY, int(gp.LARGEST**0.5)))
+    costly, largest = (f"{n:,}".replace(",", " ") for n in (decisions.COSTLY, int(decisions.LARGEST**0.5)))
     exact = f"{nearest.EXACT:,}".replace(",", " ")
     assert f"Up to {exact} labels kernels of flat space see all of them at once" in page
     assert f"from the {nearest.SEEN} labels that are nearest" in page
-    assert f"Above {gp.SCREEN} labels its settings are compared on {gp.SCREENED} of them" in page
-    assert f"Up to {costly} labels as many of its settings see all labels as {8 * gp.LARGEST / 1e9:g} GB" in page
+    assert f"Above {decisions.SCREEN} labels its settings are compared on {decisions.SCREENED} of them" in page
+    assert f"Up to {costly} labels as many of its settings see all labels as {8 * decisions.LARGEST / 1e9:g} GB" in page
     assert f"above {largest} none does" in page
     many, full_rank = (f"{n:,}".replace(",", " ") for n in (classes.MANY, classes.FULL_RANK))
     assert f"Classes: above {many} labels only kernels made of modes" in page

@@ -283,7 +283,7 @@ def test_three_labels_do_not_collapse_the_noise():
 def test_leave_one_out_is_a_fit_without_the_label(n, mode, family, monkeypatch):
     """The closed form against refits: for "average" of all settings, for "evidence" with hyperparameters fixed."""
     monkeypatch.setattr(gp, "KEEP", 1e-300)  # drop no setting
-    monkeypatch.setattr(tempered, "LIGHT", 0.0)
+    monkeypatch.setattr(tempered, "LIGHT_GEOMETRY", 0.0)
     y = 100 + 3 * np.sin(5 * X[:n, 0]) + 0.3 * np.random.default_rng(n).standard_normal(n)
     power = np.mean(PHI**2, 0)
     settings = [Candidate(0, Stationary(nu, 0.4), -1.0, scales=(0.1, 2.0)) for nu in (0.5, np.inf)]
@@ -320,7 +320,7 @@ def test_leave_one_out_needs_two_labels():
 def test_geometries_are_weighed_by_a_power_of_their_evidence(monkeypatch):
     """Between geometries evidence to a power counts, within one all of it; weights give evidence back."""
     monkeypatch.setattr(gp, "KEEP", 1e-300)  # drop no setting
-    monkeypatch.setattr(tempered, "LIGHT", 0.0)
+    monkeypatch.setattr(tempered, "LIGHT_GEOMETRY", 0.0)
     y = np.sin(5 * X[:12, 0])
     settings = [Candidate(0, Stationary(1.5, s), np.log(0.3)) for s in (0.2, 0.6)]
     settings.append(Candidate(1, Spectral(VALUES, np.mean(PHI**2, 0), 1.5, 2, 0.3), np.log(0.4)))
@@ -463,7 +463,7 @@ def test_sums_over_labels_say_what_all_labels_say(covariance, a, even):
     assert d.log_det(r)[0] == pytest.approx(np.linalg.slogdet(C)[1] - np.log(noise).sum(), abs=1e-8)
     for found, dense in zip(labels.forms(covariance, a), (d.quadratic, d.log_det), strict=True):
         np.testing.assert_allclose(found, dense(gp.RATIOS), rtol=1e-6)
-    U = d.on(covariance, a).U
+    U = d.at(covariance, a).U
     np.testing.assert_allclose(U.T @ (noise[:, None] * U), np.eye(len(d.S)), atol=1e-6)
 
 

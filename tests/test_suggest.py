@@ -10,7 +10,7 @@ from gpum import EuclideanGPRegressor, GPUMClassifier, GPUMRegressor
 from gpum.geometry.candidate_set import Candidate, CandidateSet
 from gpum.heat.covariances import Stationary
 from gpum.inference import classes, design, gp
-from gpum.inference.class_posterior import SHARPNESS
+from gpum.inference.decisions import CONTRADICTED, SHARPNESS
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0, 1, (60, 2))
@@ -178,10 +178,10 @@ def test_classes_that_contradict_their_probabilities_are_known_for_rows_of_numbe
 def test_left_out_labels_that_contradict_their_probabilities():
     codes = np.array([*[0, 1] * 10, 2])
     p = np.where(np.eye(3)[codes] > 0, 0.98, 0.01)
-    assert abs(design.surplus(p, codes)) < design.CONTRADICTED
-    assert design.surplus(p[:, [1, 0, 2]], codes) < -design.CONTRADICTED
+    assert abs(design.surplus(p, codes)) < CONTRADICTED
+    assert design.surplus(p[:, [1, 0, 2]], codes) < -CONTRADICTED
     p[-1] = [0.98, 0.01, 0.01]  # the only label of its class, of which the others know nothing
-    assert abs(design.surplus(p, codes)) < design.CONTRADICTED
+    assert abs(design.surplus(p, codes)) < CONTRADICTED
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from browser import contents
 from gpum import GpumError, GPUMRegressor, Priors, diagnostics, model_io, report
 from gpum.geometry.candidate_set import Candidate, CandidateSet
 from gpum.heat.covariances import Features, Stationary
-from gpum.inference import angles, gp, known_noise, likelihoods, observations
+from gpum.inference import angles, decisions, gp, known_noise, likelihoods, observations
 from gpum.inference.exact import inverse_parts
 from gpum.inference.left_out import leave_one_out
 from gpum.inference.posterior import RowsInSpaces
@@ -58,8 +58,8 @@ def test_labels_with_noise_of_their_own_against_dense_algebra(covariance, rows):
     np.testing.assert_allclose(
         variance, s * np.diag(K) - s**2 * np.einsum("ij,jk,ik->i", K[:, KNOWN], inverse, K[:, KNOWN]), atol=1e-7
     )
-    d = part.on(posterior.labels).d  # with a row for each label
-    c, alpha = (v[:, 0] for v in inverse_parts(d, part.ratios, Y))
+    d = part.d.at(part.candidate.covariance, posterior.labels[part.candidate.space])  # with a row for each label
+    c, alpha = (v[:, 0] for v in inverse_parts(d, part.ratios, len(Y), (Y, d.U.T @ Y)))
     np.testing.assert_allclose(c / s, np.diag(inverse), rtol=1e-6)
     np.testing.assert_allclose(alpha / s, inverse @ Y, rtol=1e-6, atol=1e-9)
 
@@ -76,17 +76,17 @@ def test_equal_noise_is_no_noise_of_ones_own():
 def test_known_noise_against_dense_algebra(covariance, rows):
     """Weights over the signal, and what is left out of the mixture: as fits without that label say."""
     some, variance = family(covariance, rows), 0.05 * NOISE
-    posterior = known_noise.average(some, KNOWN, Y, variance)
+    posterior = known_noise.average(some, KNOWN, Y, variance, decisions.SIGNALS)
     K = covariance.gram(rows, rows)[np.ix_(KNOWN, KNOWN)]
-    prior = -Priors().signal[0] * np.log(known_noise.SIGNALS) - Priors().signal[1] / known_noise.SIGNALS
-    log_p = [multivariate_normal(cov=s * K + np.diag(variance)).logpdf(Y) for s in known_noise.SIGNALS]
+    prior = -Priors().signal[0] * np.log(decisions.SIGNALS) - Priors().signal[1] / decisions.SIGNALS
+    log_p = [multivariate_normal(cov=s * K + np.diag(variance)).logpdf(Y) for s in decisions.SIGNALS]
     weight = np.exp(np.array(log_p) + prior)
     np.testing.assert_allclose(posterior.components[0].weights, weight / weight.sum(), atol=1e-7)
     total = np.log((weight / np.exp(prior).sum()).sum())
     assert posterior.log_evidence == pytest.approx(total, abs=1e-6)
     w, m, v = known_noise.cavity_moments(posterior, Y)
     i, rest = 4, np.delete(np.arange(len(Y)), 4)
-    again = known_noise.average(some, KNOWN[rest], Y[rest], variance[rest])
+    again = known_noise.average(some, KNOWN[rest], Y[rest], variance[rest], decisions.SIGNALS)
     mean, var = again.moments(RowsInSpaces.exactly([rows[KNOWN[[i]]]]), noise=False)
     assert w[:, i] @ m[:, i] == pytest.approx(mean[0], rel=1e-4)
     assert w[:, i] @ (v + m**2)[:, i] - mean[0] ** 2 == pytest.approx(var[0], rel=1e-3)
@@ -185,7 +185,7 @@ def test_evidence_and_rates_against_counting(kind):
     posterior, _ = likelihoods.expectation_propagation(family(covariance, X), few, observed)
     assert not posterior.notes
     L = np.linalg.cholesky(covariance.gram(X, X) + 1e-8 * np.eye(40))
-    signals = likelihoods.SIGNALS
+    signals = decisions.COUNT_SIGNALS
     prior = np.exp(-Priors().signal[0] * np.log(signals) - Priors().signal[1] / signals)
     sd = np.sqrt(rng.choice(signals, 200_000, p=prior / prior.sum()))
     f = L[few] @ rng.standard_normal((40, 200_000)) * sd
@@ -214,7 +214,7 @@ def test_evidence_of_each_candidate_against_quadrature(kind, n):
     z, w = np.polynomial.hermite_e.hermegauss(50)
     grid = np.stack(np.meshgrid(*[z] * n, indexing="ij")).reshape(n, -1)
     weights = np.prod(np.stack(np.meshgrid(*[w / w.sum()] * n, indexing="ij")).reshape(n, -1), 0)
-    signals, (shape, rate) = likelihoods.SIGNALS, Priors().signal
+    signals, (shape, rate) = decisions.COUNT_SIGNALS, Priors().signal
     prior = np.exp(-shape * np.log(signals) - rate / signals)
     for kernel, value in zip(kernels, found, strict=True):
         L = np.linalg.cholesky(kernel.gram(X[few], X[few]) + 1e-10 * np.eye(n))

@@ -30,7 +30,7 @@ def roll():
         (PIXELS, 1.0),  # many columns of small spread
         (RNG.standard_normal((50, 3)) * [1, 1, 1000], 0.004),
         (RNG.standard_normal((50, 2)) * [1, 1000], 0.004),
-        (RNG.standard_normal((50, 3)) * [1, 1000, 1000], units.FEW),
+        (RNG.standard_normal((50, 3)) * [1, 1000, 1000], units.LIKELY),
         (np.ones((50, 3)) * [1, 2, 3], 1.0),  # nothing varies
         (RNG.standard_normal((50, 3)) * [1e-300, 1, 1e300], 0.0),
     ],

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from .estimators.unlabelled import split_labels
     from .geometry.candidate_set import NO_BOUNDARY
     from .geometry.graphs import bandwidth_grid, diffusion_space
-    from .inference.design import CONTRADICTED, MORE, Suggestions, surplus
+    from .inference.decisions import CONTRADICTED, MORE
+    from .inference.design import Suggestions, surplus
     from .manifold import evaluate, magnification, straighten, variance_boundary
     from .persistence.atomic import (
         check_writable,
@@ -58,7 +59,8 @@ _HOMES = {
     "estimators.unlabelled": "split_labels",
     "geometry.candidate_set": "NO_BOUNDARY",
     "geometry.graphs": "bandwidth_grid diffusion_space",
-    "inference.design": "CONTRADICTED MORE Suggestions surplus",
+    "inference.decisions": "CONTRADICTED MORE",
+    "inference.design": "Suggestions surplus",
     "manifold": "evaluate magnification straighten variance_boundary",
     "persistence.atomic": "check_writable close_to_other_groups existing fcntl mode_like permissions replacing",
 }

@@ -65,7 +65,8 @@ class GPRegressor(RegressorMixin, shell.FittedEstimator, ABC):
             geometries = self._geometries(cloud, labels).with_notes(notes)
             outputs = []
             for column, target in labels.columns():
-                geometries, output = infer_with_lengths(geometries, column, target, labels.store)
+                labelled, output = infer(geometries, column, target, labels.store)
+                geometries = labelled.geometries
                 outputs.append(output)
             warn_of_edges(outputs)
             self._store_model(FittedModel(geometries, outputs, labels.several, settings=shell.settings_of(self)))
@@ -92,10 +93,9 @@ class GPRegressor(RegressorMixin, shell.FittedEstimator, ABC):
             complete, outputs, store = geometries.candidate_set.complete, [], Store()
             for output, labels, more in zip(model.outputs, columns.T, targets, strict=True):
                 column, target = with_more(output, len(geometries.cloud), index, labels, more)
-                if complete:
-                    geometries, updated = infer_with_lengths(geometries, column, target, store)
-                else:
-                    updated = infer(more_labels.with_candidates_of(geometries, output), column, target)
+                at = geometries if complete else more_labels.with_candidates_of(geometries, output)
+                labelled, updated = infer(at, column, target, store)
+                geometries = labelled.geometries if complete else geometries
                 outputs.append(updated)
             warn_of_edges(outputs)
             self._store_model(replace(model, geometries=geometries, outputs=outputs))
@@ -225,35 +225,27 @@ class GPRegressor(RegressorMixin, shell.FittedEstimator, ABC):
         return tags
 
 
-def infer(geometries: Geometries, y: np.ndarray, target: Target) -> Output:
-    """The posterior of one column y [N], NaN where a row has no label."""
+def infer(
+    geometries: Geometries, y: np.ndarray, target: Target, store: Store, lengths: bool = True
+) -> tuple[Labelled, Output]:
+    """The posterior of one column y [N], NaN where a row has no label, and the candidates that were weighed for it."""
     known = np.flatnonzero(~np.isnan(y))
     with blas_threads(len(known)), with_jobs(geometries.kernels.n_jobs):
-        labelled = _under(target, Labelled(geometries, *geometries.labelled(known)), known)
-        return regress(labelled.candidate_set, labelled.at, y[known], target, known)
+        labelled = with_candidates(geometries, y[known], known, target, store, lengths)
+        return labelled, regress(labelled.candidate_set, labelled.at, y[known], target, known, store)
 
 
-def infer_with_lengths(
-    geometries: Geometries, y: np.ndarray, target: Target, store: Store
-) -> tuple[Geometries, Output]:
-    """As `infer`, with a length scale for every column of flat space; the geometries with the spaces of these."""
-    known = np.flatnonzero(~np.isnan(y))
-    with blas_threads(len(known)), with_jobs(geometries.kernels.n_jobs):
-        labelled = weighed(geometries, y[known], known, target, store)
-        return labelled.geometries, regress(labelled.candidate_set, labelled.at, y[known], target, known, store)
+def with_candidates(
+    geometries: Geometries, labels: np.ndarray, known: np.ndarray, target: Target, store: Store, lengths: bool = True
+) -> Labelled:
+    """The geometries with all candidates for labels of the cloud's rows `known`, under the priors of the target.
 
-
-def weighed(geometries: Geometries, labels: np.ndarray, known: np.ndarray, target: Target, store: Store) -> Labelled:
-    """The geometries with all candidates for labels of the cloud's rows `known`."""
-    Y = as_numbers(labels, target)
-    if geometries.cloud.of_terms is not None and len(known) > EXACT:
+    With `lengths` flat space has a length scale for every column, which the labels teach; not after a file was read.
+    """
+    Y = as_numbers(labels, target) if lengths and geometries.candidate_set.complete else None
+    if Y is not None and geometries.cloud.of_terms is not None and len(known) > EXACT:
         Y, geometries = None, geometries.with_notes([f"{OF_TERMS}: the {len(known):,} labels are more than {EXACT}"])
     labelled = with_lengths(geometries, known, Y, store, target.has_normal_noise, target.priors)
-    return _under(target, labelled, known)
-
-
-def _under(target: Target, labelled: Labelled, known: np.ndarray) -> Labelled:
-    """The candidates under the priors of a target, with all terms of the kernel."""
     candidate_set = labelled.candidate_set.under(target.priors, labelled.geometries.names)
     return with_terms(replace(labelled, candidate_set=candidate_set), known)
 
@@ -266,7 +258,9 @@ class NumberScores:
 
     def evidence(self, geometries: Geometries) -> float:
         """The log evidence of the labels."""
-        return sum(infer(geometries, y, target).posterior.log_evidence for y, target in self.labels.scored())
+        store = self.labels.store
+        outputs = [infer(geometries, y, target, store, lengths=False)[1] for y, target in self.labels.scored()]
+        return sum(output.posterior.log_evidence for output in outputs)
 
     def alone(self, geometries: Geometries) -> list[dict[str, float]]:
         """For each column of labels the log evidence of each geometry alone, by its title."""
@@ -276,7 +270,7 @@ class NumberScores:
         """How far each label is from what the others predict, in words."""
         errors = []
         for column, target in self.labels.scored():
-            output = infer_with_lengths(geometries, column, target, self.labels.store)[1]
+            _, output = infer(geometries, column, target, self.labels.store)
             if len(output.labels) < 3:
                 return ""
             away = output.leave_one_out()[0] - output.labels
@@ -293,7 +287,7 @@ def evidence_alone(geometries: Geometries, y: np.ndarray, target: Target, store:
     """
     known, joint = np.flatnonzero(~np.isnan(y)), {}
     with blas_threads(len(known)), with_jobs(geometries.kernels.n_jobs):
-        labelled = weighed(geometries, y[known], known, target, store)
+        labelled = with_candidates(geometries, y[known], known, target, store)
         candidate_set, of_title = labelled.candidate_set, [member.title for member in labelled.geometries.members]
         for title in dict.fromkeys(of_title):
             candidates = [c for c in candidate_set.candidates if of_title[candidate_set.geometry_of[c.space]] == title]

@@ -17,21 +17,21 @@ import numpy as np
 from ..basics.checks import GpumError
 from ..basics.formats import number, percent, short
 from ..basics.workers import blas_threads, with_jobs
-from ..fitted.relevance import TITLE, with_lengths
+from ..fitted.relevance import TITLE
 from ..geometry.candidate_set import CandidateSet
-from ..inference import classes, design, gp
+from ..inference import classes, decisions, design, gp
 from ..inference.class_posterior import correlation
 from ..inference.left_out import leave_one_out
 from ..inference.posterior import RowsInSpaces
-from ..inference.regress import as_numbers, regress
-from ..inference.target import Target as TargetKind
+from ..inference.regress import regress
+from ..inference.target import Target
+from ..persistence.store import Store
+from .base import with_candidates
 from .classifier import infer as infer_classes
 from .targets import LARGEST_LABEL
 
-QUICK, POINTS = (
-    12,
-    25_000,
-)  # candidates of the quick map: at least QUICK, and more if rows × candidates stays below POINTS
+# Candidates of the quick map: at least QUICK, and more if rows × candidates stays below POINTS.
+QUICK, POINTS = 12, 25_000
 CONSIDERED, MANY = 100, 6  # candidates from which they are chosen, if there are MANY labels
 INTERVAL = np.array([0.025, 0.975])
 NORMAL = 1.96  # standard deviations on each side of the middle that hold 95 % of a normal distribution
@@ -80,8 +80,8 @@ class Belief:
     relevance: Relevance = ()
 
 
-class Target(ABC):
-    """Base of numbers and classes: a fitted estimator with warm_start, and its candidates."""
+class LiveTarget(ABC):
+    """A target whose labels come one by one: a fitted estimator with warm_start, and its candidates."""
 
     def __init__(self, model: Any, X: np.ndarray) -> None:
         self.model, self.X = model, X
@@ -98,13 +98,8 @@ class Target(ABC):
             return candidate_set, list(range(len(candidate_set.candidates)))
         return candidate_set, before.candidates[:CONSIDERED]
 
-    def heaviest(self, posterior: Any, n: int | None = None) -> Any:
-        """The posterior with only its heaviest components."""
-        n = n or max(QUICK, POINTS // len(self.X))
-        return posterior.heaviest(n)
-
     @staticmethod
-    def settings_of(posterior: Any, candidate_set: CandidateSet) -> list[int]:
+    def candidates_of(posterior: Any, candidate_set: CandidateSet) -> list[int]:
         """Indices of a posterior's candidates in the set, heaviest first."""
         index = {id(candidate): k for k, candidate in enumerate(candidate_set.candidates)}
         heavy = sorted(posterior.components, key=lambda component: -component.weight)
@@ -147,7 +142,7 @@ class Target(ABC):
         """The expected gain of the best suggestion, in words, and whether further labels no longer pay."""
 
 
-class Numbers(Target):
+class Numbers(LiveTarget):
     """A target that is a number; `columns` are the names of the columns of X."""
 
     def __init__(self, model: Any, X: np.ndarray, columns: Sequence[str] = ()) -> None:
@@ -170,7 +165,7 @@ class Numbers(Target):
         whole = gp.average(
             replace(candidate_set, candidates=[candidate_set.candidates[k] for k in used]), rows, (y - mean) / scale
         )
-        drawn, located = self.heaviest(whole), RowsInSpaces.exactly(candidate_set.rows)
+        drawn, located = whole.heaviest(max(QUICK, POINTS // len(self.X))), RowsInSpaces.exactly(candidate_set.rows)
         middle, variance = drawn.moments(located)
 
         def interval(row: int) -> np.ndarray:
@@ -184,14 +179,12 @@ class Numbers(Target):
         """Predictions from all candidates; None if `stop` says that they are outdated."""
         rows, y = _arrays(labels)
         with blas_threads(len(rows)), with_jobs(self.fitted.settings.get("n_jobs")):
-            labelled = with_lengths(self.geometries, rows, as_numbers(y, TargetKind()))
-            output = regress(labelled.candidate_set, labelled.at, y, TargetKind(), rows)
+            labelled = with_candidates(self.geometries, y, rows, Target(), Store())
+            output = regress(labelled.candidate_set, labelled.at, y, Target(), rows)
         if stop():
             return None
         self.fitted = fitted = replace(self.fitted, geometries=labelled.geometries, outputs=[output])
-        candidate_set = (
-            labelled.candidate_set if fitted.cloud.subset is None else self.candidate_set
-        )  # the former has all rows
+        candidate_set = labelled.candidate_set if fitted.cloud.subset is None else self.candidate_set  # has all rows
         interval = lambda row: fitted.predictive(self.X[[row]]).quantiles(INTERVAL)[0]
         values = fitted.of_cloud.mean, fitted.of_cloud.std
         return self._belief(
@@ -202,10 +195,10 @@ class Numbers(Target):
         self, whole: Any, mean: np.ndarray, spread: np.ndarray, interval: Callable[[int], np.ndarray], y: np.ndarray,
         candidate_set: CandidateSet, geometry_of: Sequence[int], exact: bool,
     ) -> Belief:  # fmt: skip
-        left_out = _left_out(whole if exact else self.heaviest(whole, QUICK), y)
+        left_out = _left_out(whole if exact else whole.heaviest(QUICK), y)
         return Belief(
             mean, spread, left_out, self.weights_of(whole, geometry_of), candidate_set,
-            self.settings_of(whole, candidate_set), exact,
+            self.candidates_of(whole, candidate_set), exact,
             lambda row: {"interval": [float(end) for end in interval(row)]},
             self.correlation_of(whole, candidate_set), self._relevance() if exact else (),
         )  # fmt: skip
@@ -231,7 +224,7 @@ class Numbers(Target):
         now = float(np.mean(belief.spread**2))
         before, after = np.sqrt(now), np.sqrt(max(now - float(suggestions.gain[0]), 0.0))
         if suggestions.enough:
-            noise = np.sqrt(suggestions.floor / design.NEGLIGIBLE)
+            noise = np.sqrt(suggestions.floor / decisions.NEGLIGIBLE)
             return (
                 f"Stop here: one more label is expected to lower the typical uncertainty, ± {number(before)}, by less "
                 f"than one percent. The noise of the labels alone is ± {number(noise, 2)}."
@@ -259,7 +252,7 @@ class Numbers(Target):
         return f"{state}. A label of the suggested row says most about that.", False
 
 
-class Classes(Target):
+class Classes(LiveTarget):
     """A target that is one of some classes."""
 
     def __init__(self, model: Any, X: np.ndarray, names: list[str]) -> None:
@@ -283,9 +276,9 @@ class Classes(Target):
         considered = replace(candidate_set, candidates=[candidate_set.candidates[k] for k in used])
         first = candidate_set is self.candidate_set
         dimensions = self.geometries.effective_dimensions[used] if first else classes.effective_dimensions(considered)
-        atypical = 0.0 if self.geometries.cloud.many is None else classes.ATYPICAL
+        atypical = 0.0 if self.geometries.cloud.many is None else decisions.ATYPICAL
         whole = classes.classify(considered, rows, codes, len(seen), dimensions, atypical)
-        drawn = self.heaviest(whole)
+        drawn = whole.heaviest(max(QUICK, POINTS // len(self.X)))
         p = drawn.probabilities(RowsInSpaces.exactly(candidate_set.rows))
         return self._belief(whole, p, codes, seen, candidate_set, candidate_set.geometry_of, exact=False)
 
@@ -319,7 +312,7 @@ class Classes(Target):
             return {"chances": [float(v) for v in everyone[row]]}
 
         value, left_out = np.argmax(everyone, 1).astype(float), _left_out_classes(whole.left_out, codes)
-        weights, candidates = self.weights_of(whole, geometry_of), self.settings_of(whole, candidate_set)
+        weights, candidates = self.weights_of(whole, geometry_of), self.candidates_of(whole, candidate_set)
         spread, correlation = 1 - everyone.max(1), self.correlation_of(whole, candidate_set)
         return Belief(value, spread, left_out, weights, candidate_set, candidates, exact, detail, correlation)
 
@@ -339,7 +332,7 @@ class Classes(Target):
             return "Go on: left-out labels come out right less often than their probabilities say.", False
         if suggestions.enough:
             return (
-                f"Stop here: {design.MORE} more labels would settle the class of hardly a row besides their own.",
+                f"Stop here: {decisions.MORE} more labels would settle the class of hardly a row besides their own.",
                 True,
             )
         if rows >= 1:

@@ -18,7 +18,8 @@ from ..fitted.relevance import Labelled, with_lengths
 from ..geometry.graphs import OF_CLUSTERS
 from ..geometry.options import KernelOptions
 from ..geometry.priors import Priors, checked, of_classes
-from ..inference.classes import ASKED, ATYPICAL, as_numbers, classify, effective_dimensions
+from ..inference.classes import as_numbers, classify, effective_dimensions
+from ..inference.decisions import ASKED, ATYPICAL
 from ..inference.outputs import ClassOutput
 from . import blocks, learning, shell, units
 from .targets import FOLDS, no_score
@@ -234,11 +235,8 @@ def infer(
 ) -> tuple[Labelled, ClassOutput]:
     """The posterior of classes, of which the rows `known` of the cloud have the `codes`; flat space has lengths."""
     with blas_threads(len(known)), with_jobs(geometries.kernels.n_jobs):
-        if geometries.candidate_set.complete:
-            numbers = as_numbers(codes, n_classes)
-            labelled = with_lengths(geometries, known, numbers, normal_noise=False, classes=True, beside=ASKED)
-        else:
-            labelled = Labelled(geometries, *geometries.labelled(known, ASKED))
+        numbers = as_numbers(codes, n_classes) if geometries.candidate_set.complete else None
+        labelled = with_lengths(geometries, known, numbers, normal_noise=False, classes=True, beside=ASKED)
         candidate_set = labelled.candidate_set.under(of_classes(checked(priors)), labelled.geometries.names)
         atypical = 0.0 if geometries.cloud.many is None else ATYPICAL
         dimensions = effective_dimensions(candidate_set)

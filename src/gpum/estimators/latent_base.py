@@ -46,7 +46,7 @@ from .latent_checks import BOUNDARIES, check, start_list
 from .shell import NOT_RESULTS, FileEstimator, fitting, open_store
 
 NEAR = 3  # nearest fitted rows, from whose coordinates the projection of a new row starts
-RACED = 10  # rows per inducing point on which starts are compared, if the cloud has twice as many
+COMPARED = 10  # rows per inducing point on which starts are compared, if the cloud has twice as many
 AUTO_START = 6  # latent dimensions that latent_dim="auto" starts from
 AUTO_RELEVANT = 0.01  # it drops dimensions whose extent², relative to the largest, is below this fraction
 DIM = 2  # of latent_dim=None
@@ -107,13 +107,13 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FileEstimat
             Reporter(self.verbose, self.max_iter, "learning the surface") as report,
         ):
             try:
-                outcome = self._race(q, rng, report, store, needs_surface)
+                outcome = self._compare(q, rng, report, store, needs_surface)
                 if self._dim == "auto":
                     self.relevance_ = self._relevance(outcome.finalists[0])
                     relevant = int(np.sum(self.relevance_ >= AUTO_RELEVANT))
                     report.say(f"latent_dim='auto': {relevant} of {q} latent dimensions are relevant")
                     if relevant < q:
-                        outcome = self._race(relevant, rng, report, store, needs_surface)
+                        outcome = self._compare(relevant, rng, report, store, needs_surface)
             except KeyboardInterrupt as interruption:
                 # The best fit so far can be used, and is marked as not converged.
                 if self._best is None:
@@ -208,7 +208,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FileEstimat
 
     def __gpum_state__(self) -> dict[str, Any]:
         """What a model file holds."""
-        state = {k: v for k, v in vars(self).items() if k not in ("_best", "_some", "_store")}
+        state = {k: v for k, v in vars(self).items() if k not in ("_best", "_subset", "_store")}
         if "_finalists" in state:  # fitted: other attributes hold the rows' coordinates and inducing points
             state["_finalists"] = [replace(fit, theta=None) for fit in self._finalists]
         return state
@@ -231,7 +231,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FileEstimat
         return {"kind": type(self).__name__, "version": __version__, "rows": len(self.latent_)}
 
     def _different_fits(self) -> list[LatentModel]:
-        """This fit, and the other finalists of the race whose charts are not the same up to a linear change."""
+        """This fit, and the other finalists among the starts whose charts are not the same up to a linear change."""
         different: list[LatentModel] = [self]
         for k, fit in enumerate(self._finalists[1:]):
             other = copy.copy(self)
@@ -251,7 +251,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FileEstimat
     def _initial_dim(self, N: int, p: int) -> int:
         return min(AUTO_START, p - 1, N - 2) if self._dim == "auto" else int(self._dim)
 
-    def _race(
+    def _compare(
         self, q: int, rng: np.random.Generator, report: Reporter, store: Store, needs_surface: bool
     ) -> MultistartResult:
         """Run all starts in q dimensions; `history_` records every round."""
@@ -268,7 +268,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FileEstimat
                 self._best = max(filter(None, (self._best, fit)), key=lambda one: (one.last.rows, one.bound))
             report.advance(f"{fit.start}, {now.stage}: bound {now.value:.1f}", now.iterations)
 
-        subset = self._some = self._choose(model, rng)
+        subset = self._subset = self._choose(model, rng)
         few = None if subset is None else RowSubset(data(self._rows[subset]), self._grown)
         among = slice(None) if subset is None else subset
         begin = [(name, model.start(X[among], generator)) for name, X, generator in self._begin(q, rng)]
@@ -286,13 +286,13 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FileEstimat
     def _choose(self, model: Model, rng: np.random.Generator) -> np.ndarray | None:
         """The subset of a large cloud on which the starts are compared: rows that cover it; None: all rows."""
         m = getattr(model, "n_inducing", 0) or N_INDUCING
-        if not isinstance(model, Variational) or len(self._rows) < 2 * RACED * m or np.isnan(self._rows).any():
+        if not isinstance(model, Variational) or len(self._rows) < 2 * COMPARED * m or np.isnan(self._rows).any():
             return None
-        return neighbours.cover(self._rows, RACED * m, rng.spawn(1)[0])
+        return neighbours.cover(self._rows, COMPARED * m, rng.spawn(1)[0])
 
     def _grown(self, theta: Any) -> Any:
         """Parameters of a subset of rows extended to all rows: the others are projected onto the surface."""
-        subset = self._some
+        subset = self._subset
         if subset is None or len(theta.mu) == len(self._rows):
             return theta
         rest = np.setdiff1d(np.arange(len(self._rows)), subset)

@@ -28,7 +28,7 @@ from ..geometry.options import KernelTask
 from ..inference.outputs import Output
 from ..inference.target import Target
 from ..persistence.store import Store
-from .base import infer_with_lengths
+from .base import infer
 from .learning import kernel_task, units_of
 from .targets import Labels
 
@@ -75,7 +75,7 @@ def lead(cloud: Cloud, y: np.ndarray, target: Target, kernels: KernelTask) -> fl
     with one_blas_thread:
         flat = Geometries._of(cloud, [rows.complete(one) for one in make_flat(rows.rows)], [0.0], [], kernels)
         plain, logs = (
-            infer_with_lengths(flat, y[known], replace(target, likelihood=likelihood), Store())[1]
+            infer(flat, y[known], replace(target, likelihood=likelihood), Store())[1]
             for likelihood in ("gaussian", "lognormal")
         )
         nats = logs.posterior.log_evidence - plain.posterior.log_evidence

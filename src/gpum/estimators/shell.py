@@ -265,7 +265,7 @@ class FittedEstimator(FileEstimator):
 
 
 class ChartEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FittedEstimator):
-    """Those that may have a chart, so that rows have latent coordinates."""
+    """Regressors and classifiers that may have a chart, so that rows have latent coordinates."""
 
     @property
     def latent_model_(self) -> Any:

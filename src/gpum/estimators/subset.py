@@ -31,7 +31,7 @@ FEW_COLUMNS = 20
 
 
 @dataclass(frozen=True)
-class Learned:
+class Chosen:
     """The cloud with the rows that geometries are learned from, notes about it, and whether it may be a surface."""
 
     cloud: Cloud
@@ -41,7 +41,7 @@ class Learned:
 
 def chosen(
     cloud: Cloud, seed: int, random: bool, model: Any, always: bool, graphs: bool, n_jobs: int | None = None
-) -> Learned:
+) -> Chosen:
     """Rows of a cloud that geometries are learned from.
 
     `model` is the latent model that is fitted to them; None where neither charts nor atlases are learned. `always` says
@@ -55,7 +55,7 @@ def chosen(
     """
     with_rows, notes = clouds.with_subset(cloud, seed, random)
     if not with_rows.large:
-        return Learned(with_rows, notes, True)
+        return Chosen(with_rows, notes, True)
     dimension = _dimension(with_rows, seed)
     smooth, resolved = dimension <= SMOOTH, True
     remarks: list[str] = []
@@ -79,7 +79,7 @@ def chosen(
                 "longer, but to learn charts and atlases from more rows would take too long"
             )
     with_rows, of_graphs = clouds.with_many(with_rows, seed, smooth and resolved) if graphs else (with_rows, [])
-    return Learned(with_rows, [*notes, *remarks, *of_graphs], smooth)
+    return Chosen(with_rows, [*notes, *remarks, *of_graphs], smooth)
 
 
 def _dimension(cloud: Cloud, seed: int) -> float:

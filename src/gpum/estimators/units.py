@@ -4,7 +4,7 @@ Columns of one unit (pixels, spectra, signal strengths) keep their spreads, whic
 Columns in metres, euros and years are divided by their standard deviations. With scale="auto" the spreads say how
 likely a common unit is, before any label is seen:
 
-    r ≤ USUAL, r the largest spread over the middle one, as for pixels: probability 1; or FEW, where there are few
+    r ≤ USUAL, r the largest spread over the middle one, as for pixels: probability 1; or LIKELY, where there are few
                columns and the smallest spread is less than 1/SMALL of the largest
     r > USUAL: probability USUAL/r
 
@@ -28,7 +28,7 @@ LEAST = 0.01  # weight from which both are used
 SCALES = ("auto", "none", "standard", "robust")
 USUAL = 4.0
 SMALL = 8.0
-FEW = 0.95
+LIKELY = 0.95
 UNLIKELY = 1e-9  # the least probability of a common unit
 COLUMNS = 50  # of more columns, as of pictures, columns of small spread are usual
 WORDS = {"none": "columns as they come", "standard": "columns standardised", "robust": "columns scaled by quartiles"}
@@ -89,4 +89,4 @@ def common_unit(X: np.ndarray) -> float:
     ratio = largest - np.log(spreads[(len(spreads) - 1) // 2])
     if ratio > log(USUAL):
         return max(float(np.exp(log(USUAL) - ratio)), UNLIKELY)
-    return FEW if len(spreads) <= COLUMNS and largest - np.log(spreads[0]) > log(SMALL) else 1.0
+    return LIKELY if len(spreads) <= COLUMNS and largest - np.log(spreads[0]) > log(SMALL) else 1.0

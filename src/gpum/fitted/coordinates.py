@@ -69,7 +69,7 @@ def with_many_labels(
         base = candidate_set.spaces[k]
         if not isinstance(base, NodeFeatures):
             continue
-        best = np.argsort(-gp.masses_of_some(alike, X, y, candidate_set.priors), kind="stable")[:INFORMED]
+        best = np.argsort(-gp.masses_of(alike, X, y, candidate_set.priors), kind="stable")[:INFORMED]
         for s in [alike[i] for i in best]:
             assert isinstance(s.covariance, Stationary)
             induced = InducedSpace.of(np.full(X.shape[1], s.scale), s.covariance.nu, inducing(X), base)

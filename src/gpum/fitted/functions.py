@@ -11,8 +11,7 @@ import numpy as np
 from ..basics import checks
 from ..basics.checks import GpumError
 from ..inference.draws import Draw, NearestDraw, draws
-from ..inference.log_normal import LogNormal
-from ..inference.outputs import Angle, CountOutput
+from ..inference.outputs import Angle
 from .rows import SpaceRows
 
 if TYPE_CHECKING:
@@ -46,10 +45,8 @@ class SampledFunction:
         projected = geometries._project_rows(X, frozenset([draw.space]))
         at = SpaceRows(projected, draw.space)
         blocks = [np.arange(b, min(b + BLOCK, len(X))) for b in range(0, max(len(X), 1), BLOCK)]
-        values = output.mean + output.scale * np.concatenate([draw.at(at[block]) for block in blocks])
-        if isinstance(output, LogNormal):
-            return np.exp(values)
-        return output.observed.mean(values) if isinstance(output, CountOutput) else values
+        values: np.ndarray = output.values(np.concatenate([draw.at(at[block]) for block in blocks]))
+        return values
 
 
 def functions(

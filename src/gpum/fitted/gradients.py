@@ -1,4 +1,4 @@
-"""Where rows are on each geometry, and in which directions along it they can move: for gradients of predictions."""
+"""Gradients of predictions: where rows are on each geometry, and in which directions along it they can move."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _of_block(model: FittedModel, X: np.ndarray) -> tuple[np.ndarray, np.ndarray
         mean, variance = gradients(output.posterior, at)
         unit = output.scale / model.cloud.unit
         if isinstance(output, LogNormal):  # the median is e^f, its gradient e^f times that of f
-            unit = unit * np.exp(output.mean + output.scale * output.posterior.mean(rows.whole))[:, None]
+            unit = unit * output.values(output.posterior.mean(rows.whole))[:, None]
         means.append(unit * mean)
         stds.append(unit * np.sqrt(variance))
     return np.array(means), np.array(stds)

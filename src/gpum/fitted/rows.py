@@ -29,7 +29,7 @@ PROJECTED = 20_000  # rows that are projected at once
 
 @dataclass(frozen=True, eq=False)
 class ProjectedRows:
-    """n rows, projected onto the geometries of a cloud.
+    """n rows, projected onto the geometries of a cloud, from which their features in any space follow.
 
     X : the rows, [n, p].
     index : their indices in the fitted cloud, -1 for new rows, [n].

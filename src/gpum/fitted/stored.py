@@ -23,7 +23,7 @@ from .model import FittedModel
 def stored(model: FittedModel) -> FittedModel:
     """The model as a file holds it."""
     geometries, candidate_set = model.geometries, model.geometries.candidate_set
-    needed = frozenset().union(*(output.posterior.spaces for output in model.outputs))
+    needed = model._needed
     owners = {candidate_set.geometry_of[k] for k in needed}
     members: list[Any] = [
         member if k in owners else UnweightedGeometry(member.name, member.title, getattr(member, "units", None))

@@ -12,6 +12,7 @@ from ..basics import checks
 from ..basics.checks import GpumError
 from ..basics.workers import one_blas_thread
 from ..inference import design
+from ..inference.decisions import CONTRADICTED
 from ..inference.outputs import Angle, ClassOutput, CountOutput
 
 if TYPE_CHECKING:
@@ -38,12 +39,12 @@ def suggestions(
     asked = design.Asked.of(choices, len(model.cloud), criterion in ("maximum", "minimum"))
     with one_blas_thread:  # small products
         rows, local = _located(model, asked, X)
-        beliefs = [output.beliefs(rows, local, level) for output in model.outputs]
-        chosen, gain = design.choose(beliefs, list(lacking[:, asked.candidates]), n, criterion)
+        gains = [output.gains_of(rows, local, level) for output in model.outputs]
+        chosen, gain = design.choose(gains, list(lacking[:, asked.candidates]), n, criterion)
     of_classes = model.classes is not None
-    floor = design.floor(beliefs, criterion, len(model.cloud) if of_classes else None, level is not None)
+    floor = design.floor(gains, criterion, len(model.cloud) if of_classes else None, level is not None)
     first = model.outputs[0]
-    trusted = not of_classes or design.surplus(first.posterior.left_out, first.labels) >= -design.CONTRADICTED
+    trusted = not of_classes or design.surplus(first.posterior.left_out, first.labels) >= -CONTRADICTED
     return design.Suggestions(asked.candidates[chosen], gain, floor, criterion, asked.notes, trusted)
 
 

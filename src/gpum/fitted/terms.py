@@ -1,7 +1,7 @@
 """Candidates whose kernels have terms besides the one on the surface (`geometry.kernels`).
 
 Geometries, their spaces and the candidates on these know nothing of other columns. Where labels are weighed, each
-candidate gets the other terms with SETTINGS of their parameters, and each labelled row its columns.
+candidate gets the other terms with TRIED values of their parameters, and each labelled row its columns.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ..heat.terms import Combined
 from .geometries import Geometries
 from .relevance import Labelled
 
-SETTINGS = 6  # of the other terms, beside each kernel on the surface
-MOST = 500  # candidates until settings are repeated
+TRIED = 6  # values of the parameters of other terms, beside each kernel on the surface
+MOST = 500  # candidates until such values are repeated
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,13 +69,13 @@ def with_all(geometries: Geometries, candidate_set: CandidateSet) -> CandidateSe
 
 
 def combined(candidates: Sequence[Candidate], kernel: Kernel, columns: ColumnValues) -> list[Candidate]:
-    """Candidates on surfaces, each with SETTINGS of the other terms of a kernel; those that have them are unchanged.
+    """Candidates on surfaces, each with the other terms of a kernel TRIED times; those that have them are unchanged.
 
-    The settings are consecutive points of a Halton sequence, so that neighbouring candidates together cover all ranges,
+    The values are consecutive points of a Halton sequence, so that neighbouring candidates together cover all ranges,
     however many parameters there are.
     """
     make, free, with_terms = kernel.maker(columns), kernel.n_free, []
-    each = SETTINGS if free else 1
+    each = TRIED if free else 1
     points = np.zeros((each, 0))
     if free:
         halton = qmc.Halton(free, scramble=False)

@@ -14,6 +14,7 @@ The mean direction of the mixture is the prediction, and √(-2 log|E|) its circ
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import log, pi
 from typing import Any
 
@@ -22,10 +23,9 @@ from scipy.special import gammaln, ive
 
 from ..geometry.candidate_set import Candidate, CandidateSet, LabelRows
 from . import gp
-from .exact import decompose, inverse_parts
+from .decisions import DRAWS
+from .exact import Decomposed, decompose, inverse_parts
 from .posterior import Component, Posterior, RowsInSpaces
-
-DRAWS = 2000  # of each row, for quantiles
 
 
 def average(
@@ -45,14 +45,14 @@ def average(
         log_p = a0 * np.log(b0) - shape * np.log(b) - one.log_det(gp.RATIOS) + prior
         return log_p, ((one, other), b / (shape - 1))
 
-    heavy, total, tempered, notes, considered = gp.weighed(candidate_set, labels, score)
+    weights = gp.weighed(candidate_set, labels, score)
     constant = gammaln(a) - gammaln(a0) - n * log(2 * pi) - float(np.log(variances).sum())
-    components = [
-        [Component(candidate, both[k], gp.RATIOS, w, signal) for candidate, w, (both, signal) in heavy]
+    one, other = (
+        [Component(candidate, both[k], gp.RATIOS, w, signal) for candidate, w, (both, signal) in weights.heavy]
         for k in range(2)
-    ]
-    at = labels.of({component.candidate.space for component in components[0]})
-    return [Posterior(of_one, at, 2 * a, total + constant, notes, tempered, considered) for of_one in components]
+    )
+    posterior = weights.posterior(one, 2 * a, constant)
+    return [posterior, replace(posterior, components=other)]
 
 
 def directions(m: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -104,10 +104,8 @@ def leave_one_out(posteriors: Sequence[Posterior], y: np.ndarray) -> tuple[np.nd
     """Mean angle and circular standard deviation of each label as the others predict it; weights stay those of all."""
     total = np.zeros((2, len(y)))
     for one, other in zip(*(p.components for p in posteriors), strict=True):
-        parts = [
-            inverse_parts(component.d, component.ratios, p) for component, p in ((one, np.cos(y)), (other, np.sin(y)))
-        ]
-        c = parts[0][0]
-        m = np.array([p[:, None] - alpha / c for (_, alpha), p in zip(parts, (np.cos(y), np.sin(y)), strict=True)])
-        total += directions(m, one.signal / c) @ one.weights
+        assert isinstance(one.d, Decomposed)
+        sides = np.array([np.cos(y), np.sin(y)])  # with one kernel, so that C is that of both
+        c, *alphas = inverse_parts(one.d, one.ratios, len(y), *zip(sides, (one.d.z, other.d.z), strict=True))
+        total += directions(sides[:, :, None] - np.array(alphas) / c, one.signal / c) @ one.weights
     return _of(total)

@@ -19,14 +19,13 @@ from scipy.special import softmax
 
 from ..geometry.candidate_set import Candidate
 from ..heat.covariances import Covariance, SharedDistances, Spectral
+from .decisions import SHARPNESS
 from .posterior import Mixture, RowsInSpaces, WeightedCandidate
 from .probit import LINK
-from .stacked import InSpace, Linear
+from .stacked import InSpace, LinearKernels
 from .tempered import Considered
 
 ROOM = 2**16
-RATIOS = np.array([0.01, 0.1, 1.0])  # r: ε of 10 %, 30 % and 100 % of the signal's sd
-SHARPNESS = np.geomspace(1.0, 16.0, 13)  # γ
 AS_THEY_ARE = np.eye(len(SHARPNESS))[0]  # weights of γ = 1
 LEAST = 1e-12  # variance of a kernel without its constant at a point
 
@@ -108,7 +107,7 @@ class ClassStack:
 
     covariances: Sequence[Covariance]
     labels: np.ndarray | None  # the labelled points [n, k]; None: α and R are of modes
-    linear: Linear | None  # the covariances, if all are sums of modes
+    linear: LinearKernels | None  # the covariances, if all are sums of modes
     ratios: np.ndarray  # [J]
     weights: np.ndarray  # [S, J]
     alpha: np.ndarray  # [S, J, C, n]
@@ -164,7 +163,7 @@ def _stack(components: list[ClassComponent], labels: np.ndarray | None) -> Class
     linear, points = None, in_labels_of(first, labels)
     if points is not None and isinstance(covariances[0], Spectral):
         scale = np.array([1 / np.sqrt(np.maximum(c.diag(points) - 1, LEAST)) for c in covariances])
-        linear = Linear.of(covariances, points, scale[:, None] * np.eye(len(points)))
+        linear = LinearKernels.of(covariances, points, scale[:, None] * np.eye(len(points)))
     return ClassStack(
         covariances, points, linear, first.ratios,
         np.array([component.weights for component in components]),

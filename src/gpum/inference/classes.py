@@ -47,34 +47,39 @@ from ..geometry.candidate_set import CandidateSet, LabelRows
 from ..heat.covariances import Weighted
 from .class_posterior import (
     AS_THEY_ARE,
-    RATIOS,
-    SHARPNESS,
     ClassComponent,
     ClassPosterior,
     correlation,
     modes,
     sharpened,
 )
+from .decisions import (
+    ASKED,
+    CLASS_CANDIDATES,
+    CLASS_RATIOS,
+    CLASS_SCREEN,
+    CLASS_SCREENED,
+    CLASS_SWEEPS,
+    DIMENSION_ROWS,
+    DIMENSION_SD,
+    DRAWN,
+    ELSEWHERE,
+    FIRST_LABELS,
+    FIRST_SWEEPS,
+    FULL_RANK,
+    GROWTH,
+    KEEP,
+    NATS,
+    PROMISING,
+    SHARP_SD,
+    SHARPNESS,
+    TURNS,
+)
 from .nearest import EXACT
 from .posterior import RowsInSpaces
-from .probit import NODES, SWEEPS, Sites, expectation_propagation, in_modes
+from .probit import NODES, ClassSites, expectation_propagation, in_modes
 from .tempered import Considered, TemperedWeights
 
-DIMENSION_SD = 0.7  # prior standard deviation of log(d/C): about a factor of 2
-DIMENSION_ROWS = 200  # rows of the cloud from which d is computed
-SHARP_SD = 0.6  # of log γ
-ELSEWHERE = 20.0  # see the module: by simulation, `benchmarks/reliability.py`
-TURNS, DRAWN, ASKED = 4, 48, 200  # label sets elsewhere, components of the mixture that see them, rows of the cloud
-ATYPICAL = 0.01  # ε: fraction of the labels of a large cloud that may be wrong or of unusual rows
-FIRST_SWEEPS = 3  # of a first look at all candidates
-HOPELESS = 1e-3  # candidates lighter than this, relative to the heaviest, are dropped
-FIRST_LABELS, PROMISING = 32, 200  # of more than twice as many labels so many see all settings, and leave so many
-SCREEN = 150  # labels above which candidates are screened on SCREENED of them
-SCREENED = 100
-FEW = 12  # candidates that then see all labels, or
-GROWTH, NATS = 4, 12.0  # of many labels so many times as many; then settings within NATS of the best remain
-MANY = EXACT  # labels above which all is in modes,
-FULL_RANK = 1500  # or, where no kernel has fewer modes than there are labels, the most of these
 BLOCK = 4_000_000  # numbers in the largest array of a batch
 
 
@@ -115,40 +120,40 @@ def classify(
         - 0.5 * (np.log(dimensions / n_classes) / DIMENSION_SD) ** 2
     )
     chosen = np.arange(len(prior))
-    if n > MANY:
+    if n > EXACT:
         chosen, left = _few_modes(candidate_set, chosen, n)
         notes += left
     problem = Problem(candidate_set, known, y, n_classes)
-    settings = Settings.of(chosen)
-    settings, left = _promising(problem, settings, prior)
+    pairs = Pairs.of(chosen)
+    pairs, left = _promising(problem, pairs, prior)
     notes += left
-    if n <= SCREEN and len(np.unique(settings.candidate)) > FEW:
-        mass = problem.evidence(settings, FIRST_SWEEPS).log_evidence + prior[settings.candidate]
-        settings = settings.of_candidates(mass, lambda total: total > total.max() + log(HOPELESS))
-    sites = problem.evidence(settings, SWEEPS)
+    if n <= CLASS_SCREEN and len(np.unique(pairs.candidate)) > CLASS_CANDIDATES:
+        mass = problem.evidence(pairs, FIRST_SWEEPS).log_evidence + prior[pairs.candidate]
+        pairs = pairs.of_candidates(mass, lambda total: total > total.max() + log(KEEP))
+    sites = problem.evidence(pairs, CLASS_SWEEPS)
     usable = np.isfinite(sites.log_evidence) & (sites.settled | ~sites.settled.any())
     if not usable.any():
         raise GpumError("expectation propagation has no finite evidence for any candidate; check X for outliers")
-    log_p = np.where(usable, sites.log_evidence, -np.inf) + prior[settings.candidate] - log(len(RATIOS))
+    log_p = np.where(usable, sites.log_evidence, -np.inf) + prior[pairs.candidate] - log(len(CLASS_RATIOS))
     total = logsumexp(log_p) - logsumexp(prior)
-    chosen, mass = settings.by_candidate(log_p)
+    chosen, mass = pairs.by_candidate(log_p)
     candidates = [candidate_set.candidates[i] for i in chosen]
     tempered = replace(TemperedWeights.of(candidate_set, candidates), power=candidate_set.priors.power_of_classes)
     shift = np.where(np.isfinite(mass), tempered.log_weights(mass) - mass, 0.0)
-    log_w = log_p + shift[np.searchsorted(chosen, settings.candidate)]
+    log_w = log_p + shift[np.searchsorted(chosen, pairs.candidate)]
     weights = np.exp(log_w - logsumexp(log_w))
     if not sites.settled.all():
         lost = int(np.sum(~sites.settled))
         end = "these are left out" if sites.settled.any() else "what it found so far is used"
         notes.append(f"the computation did not settle for {lost} of {len(sites.settled)} settings: {end}")
-    of_candidate = np.array([weights[settings.candidate == i].sum() for i in chosen])
-    used = of_candidate > HOPELESS * of_candidate.max()
+    of_candidate = np.array([weights[pairs.candidate == i].sum() for i in chosen])
+    used = of_candidate > KEEP * of_candidate.max()
     scale = of_candidate[used].sum()
     components = []
     for i in chosen[used]:
-        which = np.flatnonzero((settings.candidate == i) & usable)
+        which = np.flatnonzero((pairs.candidate == i) & usable)
         alpha, R = (np.array([of_all[b] for b in which]) for of_all in (sites.alpha, sites.R))
-        one = candidate_set.candidates[i], settings.ratio[which], weights[which] / scale, alpha, R
+        one = candidate_set.candidates[i], pairs.ratio[which], weights[which] / scale, alpha, R
         components.append(ClassComponent(*one))
     left_out = _left_out(sites.without[usable], weights[usable], y)
     spaces = {p.candidate.space for p in components if p.alpha.shape[1] == n}  # others are in modes
@@ -162,76 +167,77 @@ def classify(
     of_labels = _scores(left_out[several], np.eye(n_classes)[y[several]])
     score += of_labels.sum(1) if not atypical else _or_atypical(of_labels, atypical, n_classes).sum(1)
     # with many labels the leave-one-out scores are enough
-    sharpness = softmax(score) if n > SCREEN else _sharpness(score, posterior, candidate_set, known, y)
+    sharpness = softmax(score) if n > CLASS_SCREEN else _sharpness(score, posterior, candidate_set, known, y)
     return replace(posterior, sharpness=sharpness, left_out=sharpened(left_out, sharpness))
 
 
 @dataclass(frozen=True)
-class Settings:
+class Pairs:
     """Candidates (as positions in their set, ascending) and the ratio r of each: what has evidence, [B] each."""
 
     candidate: np.ndarray
     ratio: np.ndarray
 
     @classmethod
-    def of(cls, candidates: np.ndarray) -> Settings:
+    def of(cls, candidates: np.ndarray) -> Pairs:
         """These candidates with all ratios."""
         candidates = np.sort(candidates)
-        return cls(np.repeat(candidates, len(RATIOS)), np.tile(RATIOS, len(candidates)))
+        return cls(np.repeat(candidates, len(CLASS_RATIOS)), np.tile(CLASS_RATIOS, len(candidates)))
 
-    def only(self, index: np.ndarray) -> Settings:
+    def only(self, index: np.ndarray) -> Pairs:
         """Some of them."""
-        return Settings(self.candidate[index], self.ratio[index])
+        return Pairs(self.candidate[index], self.ratio[index])
 
     def by_candidate(self, log_mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The candidates, and the log of the mass of all ratios of each."""
         candidates = np.unique(self.candidate)
         return candidates, np.array([logsumexp(log_mass[self.candidate == i]) for i in candidates])
 
-    def of_candidates(self, log_mass: np.ndarray, which: Callable[[np.ndarray], np.ndarray]) -> Settings:
+    def of_candidates(self, log_mass: np.ndarray, which: Callable[[np.ndarray], np.ndarray]) -> Pairs:
         """Those of some candidates, with all their ratios; of no finite mass all of them."""
         candidates, total = self.by_candidate(log_mass)
         return self.only(np.isin(self.candidate, candidates[which(total)])) if np.isfinite(total).any() else self
 
 
-def _promising(problem: Problem, settings: Settings, prior: np.ndarray) -> tuple[Settings, list[str]]:
-    """The settings that are worth all labels, and what to say of it.
+def _promising(problem: Problem, pairs: Pairs, prior: np.ndarray) -> tuple[Pairs, list[str]]:
+    """The pairs that are worth all labels, and what to say of it.
 
-    A few labels leave PROMISING settings, SCREENED labels FEW candidates, and of many labels GROWTH times as many each
-    time those within NATS of the best. Evidence grows with the labels and the prior does not: it counts in proportion.
+    A few labels leave PROMISING pairs, CLASS_SCREENED labels CLASS_CANDIDATES candidates, and of many labels GROWTH
+    times as many each time those within NATS of the best. Evidence grows with the labels and the prior does not: it
+    counts in proportion.
     """
     n, numbers = len(problem.y), []
-    if len(settings.candidate) > PROMISING and n > 2 * FIRST_LABELS:
+    if len(pairs.candidate) > PROMISING and n > 2 * FIRST_LABELS:
         numbers.append(FIRST_LABELS)
-    if n > SCREEN:
-        numbers.append(SCREENED)
-    while n > SCREEN and 2 * GROWTH * numbers[-1] <= n:
+    if n > CLASS_SCREEN:
+        numbers.append(CLASS_SCREENED)
+    while n > CLASS_SCREEN and 2 * GROWTH * numbers[-1] <= n:
         numbers.append(numbers[-1] * GROWTH)
     for number in numbers:
         index = _spread(problem.y, problem.n_classes, number)
-        mass = problem.of(index).evidence(settings, FIRST_SWEEPS).log_evidence
-        mass = mass + len(index) / n * prior[settings.candidate]
+        mass = problem.of(index).evidence(pairs, FIRST_SWEEPS).log_evidence
+        mass = mass + len(index) / n * prior[pairs.candidate]
         if not np.isfinite(mass).any():
             continue
         if number == FIRST_LABELS:
-            settings = settings.only(np.sort(np.argsort(-mass, kind="stable")[:PROMISING]))
-        elif number == SCREENED:
-            settings = settings.of_candidates(mass, lambda total: np.argsort(-total, kind="stable")[:FEW])
+            pairs = pairs.only(np.sort(np.argsort(-mass, kind="stable")[:PROMISING]))
+        elif number == CLASS_SCREENED:
+            pairs = pairs.of_candidates(mass, lambda total: np.argsort(-total, kind="stable")[:CLASS_CANDIDATES])
         else:
-            settings = settings.only(mass > mass.max() - NATS)
-    fitted = len(np.unique(settings.candidate))
-    if n <= SCREEN:
-        return settings, []
+            pairs = pairs.only(mass > mass.max() - NATS)
+    fitted = len(np.unique(pairs.candidate))
+    if n <= CLASS_SCREEN:
+        return pairs, []
     words = " and ".join(f"{number:,}" for number in numbers)
-    return settings, [f"of {n:,} labels {words} compared all candidates first, and the best {fitted} saw all labels"]
+    return pairs, [f"of {n:,} labels {words} compared all candidates first, and the best {fitted} saw all labels"]
 
 
 def _few_modes(candidate_set: CandidateSet, chosen: np.ndarray, n: int) -> tuple[np.ndarray, list[str]]:
-    """Settings with fewer modes than n labels, and a note about the others, whose cost is n³."""
+    """Pairs with fewer modes than n labels, and a note about the others, whose cost is n³."""
     few = np.array([_low_rank(candidate_set, i, n) for i in chosen])
     if few.any():
         note = (
-            f"with {n:,} labels {np.sum(~few):,} candidates would take too long and were left out; up to {MANY:,} "
+            f"with {n:,} labels {np.sum(~few):,} candidates would take too long and were left out; up to {EXACT:,} "
             "labels they are used"
         )
         return chosen[few], [note] * int(not few.all())
@@ -250,7 +256,7 @@ def _low_rank(candidate_set: CandidateSet, i: int, n: int) -> bool:
 
 @dataclass(frozen=True)
 class Problem:
-    """Classes y [n] of rows `known`, to be explained by settings."""
+    """Classes y [n] of rows `known`, to be explained by pairs."""
 
     candidate_set: CandidateSet
     known: np.ndarray
@@ -261,32 +267,32 @@ class Problem:
         """That of some of the labels."""
         return replace(self, known=self.known[index], y=self.y[index])
 
-    def evidence(self, settings: Settings, sweeps: int) -> Sites:
-        """EP for each of the settings: in modes where these are fewer than many labels, else in labels."""
+    def evidence(self, pairs: Pairs, sweeps: int) -> ClassSites:
+        """EP for each of the pairs: in modes where these are fewer than many labels, else in labels."""
         y, n, C = self.y, len(self.y), self.n_classes
         labels = LabelRows(self.candidate_set, self.known)
         size, batches, begin = max(1, BLOCK // (n * max(n, C * len(NODES)))), [], 0
-        while begin < len(settings.candidate):
-            i = int(settings.candidate[begin])
-            if n > MANY and _low_rank(self.candidate_set, i, n):
+        while begin < len(pairs.candidate):
+            i = int(pairs.candidate[begin])
+            if n > EXACT and _low_rank(self.candidate_set, i, n):
                 candidate = self.candidate_set.candidates[i]
                 F = modes(candidate.covariance, labels[candidate.space])
-                while begin < len(settings.candidate) and settings.candidate[begin] == i:
-                    one = settings.ratio[begin : begin + 1]
+                while begin < len(pairs.candidate) and pairs.candidate[begin] == i:
+                    one = pairs.ratio[begin : begin + 1]
                     batches.append(expectation_propagation(F[None], one, y, C, sweeps, in_modes))
                     begin += 1
                 continue
-            these = settings.only(np.arange(begin, min(begin + size, len(settings.candidate))))
-            which, of_setting = np.unique(these.candidate, return_inverse=True)
+            these = pairs.only(np.arange(begin, min(begin + size, len(pairs.candidate))))
+            which, of_pair = np.unique(these.candidate, return_inverse=True)
             candidates = [self.candidate_set.candidates[k] for k in which]
             K = np.array([correlation(s.covariance, labels[s.space], labels[s.space]) for s in candidates])
-            batches.append(expectation_propagation(K[of_setting], these.ratio, y, C, sweeps))
+            batches.append(expectation_propagation(K[of_pair], these.ratio, y, C, sweeps))
             begin += len(these.candidate)
         log_evidence, without, settled = (
             np.concatenate([getattr(one, name) for one in batches]) for name in ("log_evidence", "without", "settled")
         )
         alpha, R = [a for one in batches for a in one.alpha], [R for one in batches for R in one.R]
-        return Sites(log_evidence, alpha, R, without, settled)
+        return ClassSites(log_evidence, alpha, R, without, settled)
 
 
 def _left_out(without: np.ndarray, weights: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -34,28 +34,27 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import ndtr
 
-from .class_posterior import RATIOS, ClassComponent, ClassPosterior, correlation
+from .class_posterior import ClassComponent, ClassPosterior, correlation
+from .decisions import (
+    CANDIDATES,
+    CLASS_RATIOS,
+    COMPONENTS,
+    COMPONENTS_OF_EXTREMES,
+    ENDS,
+    KNOWN,
+    MORE,
+    NEGLIGIBLE,
+    OF_EXTREMES,
+    SMALL,
+    SURE,
+    TARGETS,
+)
 from .nearest import Nearest, near
 from .posterior import Component, Posterior, RowsInSpaces
 from .probit import LINK
 
 CRITERIA = ("variance", "information")
 GOALS = ("information", "maximum", "minimum", "level")
-COMPONENTS = 8  # of largest weight, over which a gain is averaged
-TARGETS = 200  # rows over which the average predictive variance is taken
-CANDIDATES = 2000  # rows that are compared at most; with more, a random subset
-OF_EXTREMES = 20_000  # the same for a maximum or minimum, which have no targets
-# Components times candidates for these: of few labels the eight heaviest of a thousand components have a tenth of the
-# weight, and an improvement is expected of those that differ from the mean.
-COMPONENTS_OF_EXTREMES = 1_000_000
-FARTHEST = 38.0  # standard deviations: the density there is the smallest number of float64
-ENDS = 50  # largest and smallest labels that candidates with the nearest labels see
-NEGLIGIBLE = 0.01  # a smaller drop of the variance, relative to the noise's, does not matter
-KNOWN = 0.35  # nats, ½ log 2: the function is known as well as one label tells
-SURE = 0.05  # nats, about what is left of a class with probability 0.99
-MORE = 20  # further labels that must be expected to settle one more row (or SMALL of the rows) to be worth giving
-SMALL = 0.002
-CONTRADICTED = 2.58  # standard deviations between left-out labels and their probabilities: once in a hundred
 
 
 @dataclass(frozen=True)
@@ -117,8 +116,8 @@ class Asked:
 
 
 @dataclass
-class Belief:
-    """f given the labels, one candidate, and the rows that were chosen so far.
+class Gains:
+    """What labels are expected to give under one candidate: f given the labels, and the rows chosen so far.
 
     cross : C between candidates and targets, [m, T];   variance : C(x, x) of candidates, [m];   noise : s, [m]
     counts : v of targets, [T];   column(i) : C between the candidates and the i-th, before any was chosen, [m]
@@ -161,7 +160,7 @@ class Belief:
 
 
 def choose(
-    outputs: Sequence[Sequence[Belief]], useful: Sequence[np.ndarray], n: int, criterion: str = "variance"
+    outputs: Sequence[Sequence[Gains]], useful: Sequence[np.ndarray], n: int, criterion: str = "variance"
 ) -> tuple[np.ndarray, np.ndarray]:
     """n candidates, as indices among them, and their gains; `useful` [m] says where each output lacks a label.
 
@@ -169,31 +168,32 @@ def choose(
     """
     m = len(useful[0])
     left, chosen, gains = np.ones(m, bool), [], []
-    weights = [np.array([belief.weight for belief in beliefs]) for beliefs in outputs]
+    weights = [np.array([of_candidate.weight for of_candidate in of_output]) for of_output in outputs]
     for _ in range(min(n, m)):
         score = np.zeros(m)
-        for beliefs, weight, mask in zip(outputs, weights, useful, strict=True):
-            gain = np.array([belief.gain(criterion) for belief in beliefs])
+        for of_output, weight, mask in zip(outputs, weights, useful, strict=True):
+            gain = np.array([of_candidate.gain(criterion) for of_candidate in of_output])
             score += mask * (weight @ gain / weight.sum())
         i = int(np.argmax(np.where(left, score, -np.inf)))
         chosen.append(i)
         gains.append(score[i])
         left[i] = False
-        for beliefs, mask in zip(outputs, useful, strict=True):
-            for belief in beliefs if mask[i] and len(chosen) < n else ():
-                belief.condition(i)
+        for of_output, mask in zip(outputs, useful, strict=True):
+            for of_candidate in of_output if mask[i] and len(chosen) < n else ():
+                of_candidate.condition(i)
     return np.array(chosen, int), np.array(gains)
 
 
 def improvement(ahead: np.ndarray, variance: np.ndarray) -> np.ndarray:
     """E max(z, 0) of z ~ N(ahead, variance), [m]."""
     sd = np.maximum(np.sqrt(variance), np.finfo(float).tiny)
-    u = np.clip(ahead / sd, -FARTHEST, FARTHEST)
-    return np.maximum(ahead * ndtr(u) + sd * np.exp(-0.5 * u**2) / np.sqrt(2 * np.pi), 0.0)
+    with np.errstate(over="ignore"):  # where f is certain; the density there is 0
+        density = np.exp(-0.5 * (ahead / sd) ** 2) / np.sqrt(2 * np.pi)
+        return np.maximum(ahead * ndtr(ahead / sd) + sd * density, 0.0)
 
 
 def floor(
-    outputs: Sequence[Sequence[Belief]], criterion: str, n_rows: int | None = None, of_side: bool = False
+    outputs: Sequence[Sequence[Gains]], criterion: str, n_rows: int | None = None, of_side: bool = False
 ) -> float:  # fmt: skip
     """The gain below which one more label no longer helps; `n_rows` is how many rows a cloud of classes has,
     `of_side` says that gains are of the side of a level.
@@ -226,8 +226,8 @@ def surplus(probabilities: np.ndarray, codes: np.ndarray) -> float:
 
 def of_function(
     posterior: Posterior, cloud: Sequence[np.ndarray], asked: Asked, scale: float = 1.0, level: float | None = None
-) -> list[Belief]:
-    """Beliefs of a regression; `cloud` are its rows in every space, `scale` is the unit of y.
+) -> list[Gains]:
+    """Gains under each candidate of a regression; `cloud` are its rows in every space, `scale` is the unit of y.
 
     Each candidate has one noise ratio here, the geometric mean of its own. With a `level`, in units of y above the mean
     of the labels, the variance is that of the side of it.
@@ -240,7 +240,7 @@ def of_function(
 def _of_component(
     component: Component, labels: Sequence[np.ndarray | None], cloud: Sequence[np.ndarray], asked: Asked, scale: float,
     level: float | None,
-) -> Belief:  # fmt: skip
+) -> Gains:  # fmt: skip
     weights = component.weights / component.weight
     ratio = float(np.exp(weights @ np.log(component.ratios)))
     signal = scale**2 * float(weights @ component.signal)
@@ -259,7 +259,7 @@ def _of_component(
         var_b = signal * np.maximum(covariance.diag(b) - of_b**2 @ (1 / (d.S + ratio)), 1e-12)
         counts = np.exp(-((of_b @ along - level) ** 2) / var_b) / (2 * np.pi * var_b)
     scaled = of_a / (d.S + ratio)
-    return Belief(
+    return Gains(
         component.weight,
         signal * (covariance.gram(a, b) - scaled @ of_b.T),
         signal * np.maximum(covariance.diag(a) - np.sum(scaled * of_a, 1), 0.0),
@@ -270,8 +270,8 @@ def _of_component(
     )  # fmt: skip
 
 
-def of_classes(posterior: ClassPosterior, cloud: Sequence[np.ndarray], asked: Asked) -> list[Belief]:
-    """Beliefs of a classifier, each candidate with its heaviest ratio; `cloud` are its rows in every space."""
+def of_classes(posterior: ClassPosterior, cloud: Sequence[np.ndarray], asked: Asked) -> list[Gains]:
+    """Gains under each candidate of a classifier, with its heaviest ratio; `cloud` are its rows in every space."""
     at_a, at_b = (
         RowsInSpaces.exactly([None if r is None else r[x] for r in cloud]) for x in (asked.candidates, asked.targets)
     )
@@ -286,7 +286,7 @@ def of_classes(posterior: ClassPosterior, cloud: Sequence[np.ndarray], asked: As
 def _of_class_component(
     component: ClassComponent, posterior: ClassPosterior, cloud: Sequence[np.ndarray], asked: Asked,
     differ: np.ndarray, swing: np.ndarray,
-) -> Belief:  # fmt: skip
+) -> Gains:  # fmt: skip
     covariance, k, j = component.candidate.covariance, component.candidate.space, int(np.argmax(component.weights))
     R, D = component.R[j], posterior.n_classes - 1
     a, b = asked.of_cloud(cloud[k])
@@ -295,7 +295,7 @@ def _of_class_component(
     var_a = np.maximum(1 - np.sum(scaled * of_a, 1), 1e-9)
     var_b = np.maximum(1 - np.sum((of_b @ R) * of_b, 1), 1e-9)
     steep_a, steep_b = (LINK**2 / (v + component.ratios[j]) for v in (var_a, var_b))
-    return Belief(
+    return Gains(
         component.weight,
         correlation(covariance, a, b) - scaled @ of_b.T,
         var_a,
@@ -303,5 +303,5 @@ def _of_class_component(
         steep_b * swing,
         lambda i: correlation(covariance, a, a[[i]])[:, 0] - scaled @ of_a[i],
         D,
-        float(RATIOS.min()),
+        float(CLASS_RATIOS.min()),
     )

@@ -22,11 +22,11 @@ from ..geometry.candidate_set import CandidateSet
 from ..geometry.priors import RATIOS
 from ..heat.covariances import Covariance, KernelSum, Stationary, Weighted
 from ..heat.terms import Combined, LinearOf, OfColumns, OfSurface, SumOf, Term
+from .decisions import FREQUENCIES
 from .nearest import SEEN, Nearest, Search, conditionals
 from .posterior import Component, Posterior, RowsInSpaces
 
 Function = Callable[[np.ndarray], np.ndarray]
-FREQUENCIES = 2000
 AT_ONCE = 2000  # labels
 
 
@@ -46,7 +46,7 @@ class Draw:
 
 @dataclass(frozen=True, eq=False)
 class NearestDraw:
-    """The same where each point sees the nearest labels only: g and ε are the same everywhere, C is that of these."""
+    """A draw where each point sees the nearest labels only: g and ε are the same everywhere, C is that of these."""
 
     space: int
     component: Component  # with one noise ratio
@@ -88,7 +88,7 @@ def _draw(posterior: Posterior, rng: np.random.Generator, i: int, j: int) -> Dra
     if isinstance(d, Nearest):
         return NearestDraw(candidate.space, component.only(j), known, Search.of(known), wiggle, at_known, size)
     size *= float(np.sqrt(component.signal[j]))
-    U = d.on(candidate.covariance, known).U
+    U = d.at(candidate.covariance, known).U
     along = U @ ((d.z - size * (U.T @ at_known)) / (d.S + r))
     told = KernelSum.of([(candidate.covariance, along)], known)
     return Draw(candidate.space, told, wiggle, size)

@@ -25,7 +25,7 @@ AT_ONCE = 2**22  # numbers of the features of a block of labels
 
 
 class OfEigenvalues:
-    """K = U S Uᵀ on n labels, and z = Uᵀy: what the evidence needs."""
+    """What the evidence needs of a kernel: K = U S Uᵀ on n labels, and z = Uᵀy."""
 
     S: np.ndarray
     z: np.ndarray
@@ -50,7 +50,7 @@ class OfEigenvalues:
 
 @dataclass(frozen=True)
 class Decomposed(OfEigenvalues):
-    """K = U S Uᵀ on the labels and y in that basis.
+    """What predictions need of a kernel: K = U S Uᵀ on the labels, and y in that basis.
 
     Where label i has noise σ² d_i of its own, this is the decomposition of D^-½ K D^-½ and D^-½ y, and `U` is D^-½ U,
     so that the formulas of predictions are the same. `precision` is 1/d.
@@ -71,11 +71,7 @@ class Decomposed(OfEigenvalues):
         """K(a, labels) U."""
         return covariance.times(a, labels, self.U)
 
-    def on(self, covariance: Covariance, labels: np.ndarray) -> Decomposed:
-        """With U, which it has."""
-        return self
-
-    def some(self, covariance: Covariance, labels: np.ndarray, index: Any) -> Decomposed:
+    def at(self, covariance: Covariance, labels: np.ndarray, index: Any = slice(None)) -> Decomposed:
         """The rows of U of the labels with this index."""
         return replace(self, U=self.U[index], precision=np.broadcast_to(self.precision, self.n)[index])
 
@@ -88,7 +84,7 @@ class Decomposed(OfEigenvalues):
 
 @dataclass(frozen=True)
 class LowRank(OfEigenvalues):
-    """The same for a kernel with fewer features F than labels, without any matrix that has a row for each label.
+    """What they need of a kernel with fewer features F than labels: no matrix has a row for each label.
 
     `along` [1 + k, r] is F(labels)ᵀ U, so that K(x, labels) U = F(x) along.
     """
@@ -109,12 +105,8 @@ class LowRank(OfEigenvalues):
         """K(a, labels) U."""
         return _factor(covariance, a) @ self.along
 
-    def on(self, covariance: Covariance, labels: np.ndarray) -> Decomposed:
-        """With U of these labels, [n, r]."""
-        return self.some(covariance, labels, slice(None))
-
-    def some(self, covariance: Covariance, labels: np.ndarray, index: Any) -> Decomposed:
-        """The rows of U of some labels, which lie at `labels` and have this index among all."""
+    def at(self, covariance: Covariance, labels: np.ndarray, index: Any = slice(None)) -> Decomposed:
+        """The rows of U of labels that lie at `labels` and have this index among all."""
         precision = np.broadcast_to(np.asarray(self.precision, float), self.count)[index]
         U = precision[:, None] * (_factor(covariance, labels) @ (self.along / self.S))
         return Decomposed(U, self.S, self.z, self.rest, precision)
@@ -209,25 +201,18 @@ def decompose(covariance: Covariance, a: np.ndarray, y: np.ndarray, noise: np.nd
     return Decomposed(root[:, None] * U, S, np.zeros(len(S)), 0.0, root**2).of(y)
 
 
-def inverse_parts(d: Decomposed, r: np.ndarray, *vectors: np.ndarray) -> list[np.ndarray]:
-    """The diagonal of C⁻¹ = U (S + r)⁻¹ Uᵀ + (D⁻¹ - UUᵀ)/r, and C⁻¹v for vectors v: [n, J] each, for J ratios."""
+def inverse_parts(d: Decomposed, r: np.ndarray, n: int, *vectors: tuple[np.ndarray, np.ndarray]) -> list[np.ndarray]:
+    """The diagonal of C⁻¹ = U (S + r)⁻¹ Uᵀ + (D⁻¹ - UUᵀ)/r, and C⁻¹v for vectors v, at labels: [m, J] for J ratios.
+
+    `d` has the rows of U of m of all n labels. Each vector is given by its numbers there [m], and Uᵀv over all labels.
+    """
     inverse = 1 / (d.S[:, None] + r)
-    parts = [d.U**2 @ inverse, *(d.U @ ((d.U.T @ v)[:, None] * inverse) for v in vectors)]
-    if len(d.S) < len(d.U):
+    parts = [d.U**2 @ inverse, *(d.U @ (z[:, None] * inverse) for _, z in vectors)]
+    if len(d.S) < n:
         outside = [np.maximum(d.precision - np.sum(d.U**2, 1), 0.0)]
-        outside += [d.precision * v - d.U @ (d.U.T @ v) for v in vectors]
+        outside += [d.precision * v - d.U @ z for v, z in vectors]
         parts = [f + o[:, None] / r for f, o in zip(parts, outside, strict=True)]
     return parts
-
-
-def inverse_at(d: Decomposed, r: np.ndarray, y: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """The diagonal of C⁻¹ and C⁻¹y at some of n labels [m], of which `d` has the rows of U; z is that of all labels."""
-    inverse = 1 / (d.S[:, None] + r)
-    c, alpha = d.U**2 @ inverse, d.U @ (d.z[:, None] * inverse)
-    if len(d.S) < n:
-        c += np.maximum(d.precision - np.sum(d.U**2, 1), 0.0)[:, None] / r
-        alpha += (d.precision * y - d.U @ d.z)[:, None] / r
-    return c, alpha
 
 
 def _factor(covariance: Covariance, a: np.ndarray) -> np.ndarray:

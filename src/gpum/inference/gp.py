@@ -28,7 +28,7 @@ hopeless on all (`promising`; where noise is not normal, for all kernels).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import log, pi
 from threading import Lock
@@ -45,6 +45,7 @@ from ..geometry.priors import RATIOS, Priors
 from ..heat.covariances import Covariance, Spectral, Stationary, Weighted
 from ..persistence.store import Store, digest
 from . import nearest
+from .decisions import COSTLY, KEEP, LARGEST, LEAST_RATIO, NATS, SCREEN, SCREENED, SCREENING
 from .exact import Decomposed, LowRank, Sums, decompose, tridiagonal_forms
 from .nearest import Nearest
 from .posterior import Component, Posterior
@@ -56,15 +57,7 @@ Inference = Callable[..., Posterior]
 # components (evidence times prior, up to a constant) and whatever else its components of the posterior need.
 Score = Callable[[Candidate, np.ndarray, np.ndarray | slice], tuple[np.ndarray, Any]]
 
-LEAST_RATIO = 1e-4  # for "evidence", which would let the noise vanish: at least 1 % of the signal's sd
-KEEP = 1e-3  # candidates lighter than this, relative to the heaviest, are dropped
-SCREEN = 500  # labels up to which every candidate sees all of them; above, those of low rank
-SCREENED = 250
-SCREENING = 12  # candidates up to which all see all labels
-NATS = 12.0  # behind the best on SCREENED labels
 ALONE = 100  # labels up to which scoring a candidate takes less time than starting a thread
-LARGEST = 10**8  # numbers in all kernels of full rank together: 0.8 GB
-COSTLY = 2000  # labels
 
 
 def units(y: np.ndarray) -> tuple[float, float]:
@@ -192,12 +185,11 @@ def average(
     labels, seen = LabelRows(candidate_set, known), NoisyLabels(y, noise, store)
     a0 = candidate_set.priors.signal[0]
     score = partial(_score, seen, candidate_set.priors)
-    heavy, total, tempered, notes, considered = weighed(candidate_set, labels, score, True)
-    components = [_component(candidate, labels[candidate.space], seen, w, signal) for candidate, w, signal in heavy]
-    return Posterior(
-        components, labels.of({component.candidate.space for component in components}), 2 * a0 + len(y),
-        total + _constant(len(y), seen.noise, a0), notes, tempered, considered,
-    )  # fmt: skip
+    weights = weighed(candidate_set, labels, score, True)
+    components = [
+        _component(candidate, labels[candidate.space], seen, w, signal) for candidate, w, signal in weights.heavy
+    ]
+    return weights.posterior(components, 2 * a0 + len(y), _constant(len(y), seen.noise, a0))
 
 
 def _constant(n: int, noise: np.ndarray, a0: float) -> float:
@@ -205,7 +197,7 @@ def _constant(n: int, noise: np.ndarray, a0: float) -> float:
     return float(gammaln(a0 + n / 2) - gammaln(a0)) - 0.5 * n * log(2 * pi) - 0.5 * float(np.log(noise).sum())
 
 
-def masses_of_some(candidates: Sequence[Candidate], a: np.ndarray, y: np.ndarray, priors: Priors) -> np.ndarray:
+def masses_of(candidates: Sequence[Candidate], a: np.ndarray, y: np.ndarray, priors: Priors) -> np.ndarray:
     """Log of evidence times prior of candidates on one space, [K], on so many of labels y as all see at once."""
     index = np.sort(np.random.default_rng(0).permutation(len(y))[: nearest.EXACT])
     labels, at = NoisyLabels(y[index]), a[index]
@@ -223,14 +215,30 @@ def _component(
     return Component(candidate, Nearest(labels.y, nearest.SHARING, labels.precision), ratios, weights, signal)
 
 
-def weighed(
-    candidate_set: CandidateSet, labels: LabelRows, score: Score, by_sums: bool = False
-) -> tuple[list[tuple[Candidate, np.ndarray, Any]], float, TemperedWeights, tuple[str, ...], Considered]:
-    """Candidates that are not too light, with the weights of their components and what else `score` found.
+@dataclass(frozen=True)
+class Weighed:
+    """Candidates that are not too light, each with the weights of its components and what else a `Score` says of it.
 
-    Also the log of the mass of all candidates, the geometries of those that are not too light, what to say of it, and
-    all candidates as a table.
-    What `score` found for a candidate that is too light is let go at once: with many labels it is large. With `by_sums`
+    `log_mass` is that of all candidates together, `tempered` has the geometries of the heavy ones.
+    """
+
+    labels: LabelRows
+    heavy: list[tuple[Candidate, np.ndarray, Any]]
+    log_mass: float
+    tempered: TemperedWeights
+    notes: tuple[str, ...]
+    considered: Considered
+
+    def posterior(self, components: list[Component], dof: float, constant: float) -> Posterior:
+        """The posterior of their components; `constant` is what scores leave out of the log evidence."""
+        at = self.labels.of({component.candidate.space for component in components})
+        return Posterior(components, at, dof, self.log_mass + constant, self.notes, self.tempered, self.considered)
+
+
+def weighed(candidate_set: CandidateSet, labels: LabelRows, score: Score, by_sums: bool = False) -> Weighed:
+    """The candidates, weighed by the labels.
+
+    What `score` says of a candidate that is too light is let go at once: with many labels it is large. With `by_sums`
     the score of a kernel of low rank costs little with any number of labels.
     """
     candidates, notes = promising(candidate_set, labels, score, by_sums)
@@ -255,7 +263,7 @@ def weighed(
     weights = np.zeros(len(candidates))
     weights[used] = [float(weight.sum()) for _, weight, _ in retained]
     considered = Considered.of(candidate_set, candidates, mass, weights)
-    return retained, float(logsumexp(mass)), tempered.only(used), notes, considered
+    return Weighed(labels, retained, float(logsumexp(mass)), tempered.only(used), notes, considered)
 
 
 def _score(

@@ -5,8 +5,7 @@ As in `gp`, with D = diag(s²)/s̄², s̄² the mean of s², and the ratio r = s
     log p(y | candidate, σ_h²) = -½ (Q/σ_h² + log|K + rD| + n log 2πσ_h²)
 
 σ_h² runs over a grid with the prior of `gp`, InvGamma(a0, b0); candidates and signals are weighted by evidence times
-prior, geometries as in `tempered`. Every component is Gaussian. A label as the others predict it follows from C⁻¹ as
-there, and a component's evidence without label i is its evidence over the density that it gave to y_i.
+prior, geometries as in `tempered`. Every component is Gaussian.
 """
 
 from __future__ import annotations
@@ -17,15 +16,14 @@ import numpy as np
 
 from ..geometry.candidate_set import Candidate, CandidateSet, LabelRows
 from ..geometry.priors import Priors
-from .exact import Decomposed, decompose, inverse_parts
+from .exact import Decomposed, decompose
 from .gp import weighed
+from .left_out import mixture, with_weights_of_all
 from .posterior import Component, Posterior
-
-SIGNALS = np.geomspace(0.03, 100.0, 15)  # σ_h², labels having variance 1: its sd from a sixth to ten times theirs
 
 
 def average(
-    candidate_set: CandidateSet, known: np.ndarray, y: np.ndarray, variance: np.ndarray, signals: np.ndarray = SIGNALS
+    candidate_set: CandidateSet, known: np.ndarray, y: np.ndarray, variance: np.ndarray, signals: np.ndarray
 ) -> Posterior:
     """The posterior averaged over candidates and signals; `variance` [n] is that of each label's noise."""
     labels, unit = LabelRows(candidate_set, known), float(np.mean(variance))
@@ -34,12 +32,9 @@ def average(
     def score(candidate: Candidate, a: np.ndarray, index: np.ndarray | slice) -> tuple[np.ndarray, Decomposed]:
         return _scored(candidate, a, y[index], variance[index] / unit, unit, signals, prior)
 
-    heavy, total, tempered, notes, considered = weighed(candidate_set, labels, score)
-    components = [Component(candidate, d, unit / signals, w, signals) for candidate, w, d in heavy]
-    return Posterior(
-        components, labels.of({component.candidate.space for component in components}), np.inf,
-        total + _constant(variance / unit), notes, tempered, considered,
-    )  # fmt: skip
+    weights = weighed(candidate_set, labels, score)
+    components = [Component(candidate, d, unit / signals, w, signals) for candidate, w, d in weights.heavy]
+    return weights.posterior(components, np.inf, _constant(variance / unit))
 
 
 def alone(
@@ -50,7 +45,7 @@ def alone(
     log_p, d = _scored(candidate, a, y, variance / unit, unit, signals, _prior(priors, signals))
     total = float(np.logaddexp.reduce(log_p))
     component = Component(candidate, d, unit / signals, np.exp(log_p - total), signals)
-    return Posterior([component], [], np.inf, total + _constant(variance / unit))
+    return Posterior([component], [*[None] * candidate.space, a], np.inf, total + _constant(variance / unit))
 
 
 def _prior(priors: Priors, signals: np.ndarray) -> np.ndarray:
@@ -79,18 +74,12 @@ def cavity_moments(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Weights, means and variances [components, n] of f at each label as the others predict it.
 
-    Labels y are [n], or [components, n] where each component has its own; their densities are then multiplied by
-    e^log_scale, [components, n].
+    Labels y are [n] or [components, n], as in `left_out.with_weights_of_all`, which has those of labels.
     """
-    log_p, means, variances = [], [], []
-    each, n = posterior.components, y.shape[-1]
-    labels, scales = (np.broadcast_to(v, (len(each), n)) for v in (y, log_scale))
-    for component, mass, at, more in zip(each, posterior.log_masses(), labels, scales, strict=True):
+    weights, means, variances = mixture(posterior, with_weights_of_all(posterior, y, None, log_scale))
+    of_noise = []
+    for component in posterior.components:
         assert isinstance(component.d, Decomposed)
-        c, alpha = inverse_parts(component.d, component.ratios, at)
-        variance = component.signal / c  # of the label, its noise included
-        log_p.append(mass + 0.5 * (alpha**2 / c / component.signal + np.log(2 * pi * variance)) - more[:, None])
-        means.append(at[:, None] - alpha / c)
-        of_noise = component.signal * component.ratios / np.broadcast_to(component.d.precision, n)[:, None]
-        variances.append(np.maximum(variance - of_noise, 1e-12 * variance))
-    return posterior.doubted(log_p), np.concatenate(means, 1).T, np.concatenate(variances, 1).T
+        ratios = (component.signal * component.ratios)[:, None]
+        of_noise.append(ratios / np.broadcast_to(component.d.precision, y.shape[-1]))
+    return weights, means, np.maximum(variances - np.concatenate(of_noise), 1e-12 * variances)

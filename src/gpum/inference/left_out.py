@@ -30,22 +30,19 @@ from scipy.special import gammaln, logsumexp
 from ..basics.checks import GpumError
 from ..geometry.priors import Priors
 from . import nearest
-from .exact import Decomposed, inverse_at, inverse_parts
+from .decisions import GROSS_SIZES, HEAVIEST, LARGEST_RATE, N_RATES, RARE
+from .exact import inverse_parts
 from .gp import ratio_prior, units
 from .nearest import SCORED, Nearest, sample
 from .posterior import Posterior
-from .quantiles import mixture_quantiles
-
-SIZES = np.geomspace(0.03, 1.0, 8)  # √v over the largest error of a left-out label
-N_RATES, LARGEST_RATE = 12, 0.3  # of e, from one label of all
-RARE = 0.02
-HEAVIEST = 10  # components that predict left-out labels
+from .quantiles import mixture_moments, mixture_quantiles
+from .stacked import known
 
 Units = Callable[[np.ndarray], tuple[float, float]]
 
 
 def leave_one_out(
-    posterior: Posterior, y: np.ndarray, levels: Sequence[float] = (0.025, 0.975), units_of: Units = units,
+    posterior: Posterior, y: np.ndarray, levels: Sequence[float] = (0.025, 0.975), units_of: Units | None = units,
     priors: Priors | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
     """Mean [n], variance [n] and quantiles [n, levels] of each label as the others predict it.
@@ -53,12 +50,12 @@ def leave_one_out(
     y [n] are the labels in the posterior's units. For "average" that is what a fit without the label would say of it
     (with the weights, σ_h² and units of the other labels), but for candidates too light to be components of the
     posterior. For "evidence" the hyperparameters stay those of all labels. `units_of` gives the units of a fit's
-    labels.
+    labels; None: they stay those of all.
     """
-    _check(y)
-    weights, means, variances = _mixture(posterior, cavity_moments(posterior, y, units_of, priors))
-    middle = np.sum(weights * means, 0)
-    variance = np.sum(weights * (variances + (means - middle) ** 2), 0)
+    if len(y) < 2:
+        raise GpumError(f"y has {len(y)} label(s), and leaving one out needs at least 2; label more rows")
+    weights, means, variances = mixture(posterior, cavity_moments(posterior, y, units_of, priors))
+    middle, variance = mixture_moments(weights, means, variances)
     w, m, v = posterior.observed(weights, means, variances)
     ends = mixture_quantiles(w, m, np.sqrt(v), dof_without_one(posterior), np.asarray(levels, float))
     return middle, variance + posterior.gross * posterior.gross_variance, ends
@@ -72,8 +69,8 @@ def predictions(
     y [n] are the labels in the posterior's units, which stay those of all labels. With an index [m], [..., m] of
     these: among so many labels, one does not change the weights of candidates.
     """
-    parts = cavity_moments(posterior, y, None, priors) if index is None else _with_weights_of_all(posterior, y, index)
-    return _mixture(posterior, parts)
+    parts = cavity_moments(posterior, y, None, priors) if index is None else with_weights_of_all(posterior, y, index)
+    return mixture(posterior, parts)
 
 
 def log_density(posterior: Posterior, y: np.ndarray, priors: Priors | None = None) -> np.ndarray:
@@ -110,11 +107,13 @@ def cavity_moments(
 ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:  # fmt: skip
     """Of each component log weights, means and variances [n, ratios] of each label as the others predict it.
 
-    With `units_of` in the units of the labels other than each one; of many labels, one does not change them.
+    With `units_of` in the units of the labels other than each one; of many labels, one does not change them. Where
+    σ_h² is not integrated in closed form, weights follow from those of all labels.
     """
-    if _sees_nearest(posterior):
-        return _with_weights_of_all(posterior, y, np.arange(len(y)))
-    n, priors, averaged = len(y), priors or Priors(), bool(np.isfinite(posterior.dof))
+    averaged = bool(np.isfinite(posterior.dof))
+    if _sees_nearest(posterior) or (units_of is None and not averaged):
+        return with_weights_of_all(posterior, y)
+    n, priors = len(y), priors or Priors()
     mean, s = np.zeros((n, 1)), np.ones((n, 1))
     if units_of is not None:
         mean, s = np.array([units_of(np.delete(y, i)) for i in range(n)]).T[:, :, None]
@@ -124,15 +123,16 @@ def cavity_moments(
     a = a0 + (n - 1) / 2
     parts = []
     for component in posterior.components:
-        r, d = component.ratios, component.on(posterior.labels).d
-        assert isinstance(d, Decomposed)
-        c, by_y, by_one = inverse_parts(d, r, y0, one)
+        candidate, r, dense = component.candidate, component.ratios, component.d
+        assert not isinstance(dense, Nearest)
+        d = dense.at(candidate.covariance, known(posterior.labels[candidate.space]))
+        c, by_y, by_one = inverse_parts(d, r, n, (y0, d.U.T @ y0), (one, d.U.T @ one))
         alpha = (by_y - m * by_one) / s  # row i: of labels in the units of those other than i
         Q = (y0 @ by_y - 2 * m * (one @ by_y) + m**2 * (one @ by_one)) / s**2 - alpha**2 / c
         b0 = priors.signal_rate(r)
         b, signal, log_p = b0 + 0.5 * np.maximum(Q, 0.0), component.signal, np.zeros_like(c)
         if averaged:
-            prior = component.candidate.log_prior + ratio_prior(component.candidate, priors)
+            prior = candidate.log_prior + ratio_prior(candidate, priors)
             log_p = prior + a0 * np.log(b0) - a * np.log(b)
             log_p = log_p - 0.5 * (d.log_det(r) + np.log(c))
             signal = b / (a - 1)
@@ -140,17 +140,12 @@ def cavity_moments(
     return parts
 
 
-def _mixture(
+def mixture(
     posterior: Posterior, parts: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Weights, means and variances [components and ratios, n] of all components."""
     means, variances = (np.concatenate([part[k] for part in parts], 1).T for k in (1, 2))
-    return posterior.doubted([log_p for log_p, _, _ in parts]), means, variances
-
-
-def _check(y: np.ndarray) -> None:
-    if len(y) < 2:
-        raise GpumError(f"y has {len(y)} label(s), and leaving one out needs at least 2; label more rows")
+    return posterior.weights_from([log_p for log_p, _, _ in parts]), means, variances
 
 
 def _sees_nearest(posterior: Posterior) -> bool:
@@ -158,21 +153,26 @@ def _sees_nearest(posterior: Posterior) -> bool:
     return any(isinstance(component.d, Nearest) for component in posterior.components)
 
 
-def _with_weights_of_all(
-    posterior: Posterior, y: np.ndarray, index: np.ndarray
-) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:  # fmt: skip
-    """As `cavity_moments` of some labels, where one label does not change the density of all others."""
-    parts = []
-    for component, mass in zip(posterior.components, posterior.log_masses(), strict=True):
-        a, d = posterior.labels[component.candidate.space], component.d
-        assert a is not None
+def with_weights_of_all(
+    posterior: Posterior, y: np.ndarray, index: np.ndarray | None = None, log_scale: np.ndarray | float = 0.0
+) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """As `cavity_moments`, in the units of all labels, of which an index [m] may ask for some.
+
+    A component's evidence without a label is its evidence over the density that it gave to the label. Labels y are [n],
+    or [components, n] where each component has its own; densities are then multiplied by e^log_scale, as y.
+    """
+    parts, n, asked = [], y.shape[-1], slice(None) if index is None else index
+    each = (np.broadcast_to(v, (len(posterior.components), n)) for v in (y, log_scale))
+    for component, mass, at, more in zip(posterior.components, posterior.log_masses(), *each, strict=True):
+        points, d, at = known(posterior.labels[component.candidate.space]), component.d, at[asked]
         if isinstance(d, Nearest):
-            m, v = nearest.leave_one_out(component, a, index)
+            m, v = nearest.leave_one_out(component, points, index)
         else:
-            of_some = d.some(component.candidate.covariance, a[index], index)
-            c, alpha = inverse_at(of_some, component.ratios, y[index], len(y))
-            m, v = y[index, None] - alpha / c, component.signal / c
-        parts.append((mass + 0.5 * ((y[index, None] - m) ** 2 / v + np.log(2 * pi * v)), m, v))
+            of_asked = d.at(component.candidate.covariance, points[asked], asked)
+            c, alpha = inverse_parts(of_asked, component.ratios, n, (at, d.z))
+            m, v = at[:, None] - alpha / c, component.signal / c
+        density = -0.5 * ((at[:, None] - m) ** 2 / v + np.log(2 * pi * v)) + more[asked][:, None]
+        parts.append((mass - density, m, v))
     return parts
 
 
@@ -188,11 +188,10 @@ def with_gross_errors(posterior: Posterior, y: np.ndarray, scale: float, priors:
     index = sample(n) if n > SCORED else None
     w, m, v = predictions(posterior.heaviest(HEAVIEST), y, priors, index)
     y, each = (y, 1.0) if index is None else (y[index], n / len(index))  # labels that one of the sample stands for
-    mean = np.sum(w * m, 0)
-    variance = np.sum(w * (v + (m - mean) ** 2), 0)
+    mean, variance = mixture_moments(w, m, v)
     away = np.abs(y - mean)
     dof = dof_without_one(posterior)
-    v_gross = (SIZES * away.max()) ** 2
+    v_gross = (GROSS_SIZES * away.max()) ** 2
     log_p = logsumexp(_log_density(y - m, v, dof), axis=0, b=w)
     log_g = _log_density(away, variance + v_gross[:, None], dof)
     rates = np.geomspace(min(1 / n, LARGEST_RATE), LARGEST_RATE, N_RATES)[:, None, None]

@@ -1,8 +1,9 @@
 """Labels that are not a function plus Gaussian noise, on the same candidates.
 
 Outliers.  ε_i ~ N(0, σ²/λ_i), and λ_i is one of some values with prior weights: those of Student t noise, λ ~
-    Gamma(ν/2, ν/2), or with probability GROSS much smaller, a gross error of any size. Variational Bayes: given E[λ] it
-    is the regression of `gp` with noise of each label's own, averaged over all candidates, and given that posterior
+    Gamma(ν/2, ν/2), or with probability STUDENT_GROSS much smaller, a gross error of any size. Variational Bayes: given
+    E[λ] it is the regression of `gp` with noise of each label's own, averaged over all candidates, and given that
+    posterior
 
         q(λ_i) ∝ p(λ_i) √λ_i exp(-½ λ_i E[(y_i - f(x_i))²]/σ²)
 
@@ -40,41 +41,47 @@ from ..basics.workers import results
 from ..geometry.candidate_set import Candidate, CandidateSet, LabelRows
 from ..geometry.priors import Priors
 from . import gp, known_noise
+from .decisions import (
+    AWAY,
+    COUNT_DAMPING,
+    COUNT_SETTLED,
+    COUNT_SIGNALS,
+    COUNT_SWEEPS,
+    FULL,
+    LIGHT_FOR_SITES,
+    REWEIGHTED,
+    REWEIGHTS,
+    STUDENT_DOF,
+    STUDENT_GROSS,
+    STUDENT_SIZES,
+    SUSPECTS,
+    TAILS,
+    THINNED,
+)
 from .left_out import leave_one_out
 from .observations import ObservedCounts
 from .posterior import Posterior, RowsInSpaces
-from .quantiles import mixture_quantiles
+from .quantiles import mixture_moments, mixture_quantiles
 from .tempered import Considered, TemperedWeights
 
 LIKELIHOODS = ("auto", "gaussian", "student", "lognormal", "poisson", "binomial")
-DOF = 4.0  # ν: heavy enough for gross errors, and a variance exists
-GROSS = 0.1  # probability of a gross error
-TAILS = 12  # equally probable values of λ that represent Student t noise
 AT_ONCE = 256  # rows whose quantiles are sought at once: with 10 000 components 20 MB
-SIZES = np.logspace(-1, -6, 11)  # values of λ for gross errors: of 3 to 1000 σ
-REWEIGHTS, REWEIGHTED = 40, 0.03  # rounds at most, and the change of log E[λ] below which they end
-SUSPECTS, AWAY = 0.2, 3.0  # fraction of labels that may be left out at the start; distance from the others, in sds
-THINNED = 4  # suspects are found with one in so many candidates
-FULL = 3  # rounds with all candidates; then those with weight, and all of them at the end
-SIGNALS = np.geomspace(0.03, 6.0, 10)  # σ_h² of log rates and log odds: beyond, a factor of 100 in the rate is usual
-SWEEPS, SETTLED, DAMPING = 20, 1e-2, 0.8
-LIGHT = 1e-4  # candidates lighter than this, relative to the heaviest, are left out while sites are sought
 LEAST = 1e-4  # least precision of a site: a count of zero may carry almost no information
 NODES, WEIGHTS = hermegauss(20)
-FEW, FEW_WEIGHTS = hermegauss(5)
-FEW_WEIGHTS = FEW_WEIGHTS / FEW_WEIGHTS.sum()
+FIVE_NODES, FIVE_WEIGHTS = hermegauss(5)
+FIVE_WEIGHTS = FIVE_WEIGHTS / FIVE_WEIGHTS.sum()
 
 
 @dataclass(frozen=True)
 class StudentPosterior(Posterior):
     """The mixture of a regression whose noise is Student t."""
 
-    spread: ClassVar[float] = DOF / (DOF - 2)
+    spread: ClassVar[float] = STUDENT_DOF / (STUDENT_DOF - 2)
 
     @staticmethod
     def noise(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
         """Draws of the noise over σ."""
-        return rng.standard_t(DOF, shape)
+        return rng.standard_t(STUDENT_DOF, shape)
 
     def quantiles(self, rows: RowsInSpaces, levels: np.ndarray, noise: bool = True) -> np.ndarray:
         """Quantiles of the mixture, [n, levels]; Student t noise as a mixture over λ."""
@@ -91,7 +98,7 @@ class StudentPosterior(Posterior):
 
 def _usual() -> np.ndarray:
     """TAILS values of λ of Student t noise."""
-    return gamma.ppf((np.arange(TAILS) + 0.5) / TAILS, DOF / 2, scale=2 / DOF)
+    return gamma.ppf((np.arange(TAILS) + 0.5) / TAILS, STUDENT_DOF / 2, scale=2 / STUDENT_DOF)
 
 
 def student(
@@ -127,7 +134,7 @@ def _starts(candidate_set: CandidateSet, known: np.ndarray, y: np.ndarray, varia
         away = np.where(trust < 1, 0.0, np.abs(y - mean) / np.sqrt(variance))
         if away.max() < AWAY and len(begin) == 1 and np.any(trust < 1):
             begin.append(trust.copy())
-        trust[np.argsort(-away, kind="stable")[: min(step, most - int(np.sum(trust < 1)))]] = SIZES[-1]
+        trust[np.argsort(-away, kind="stable")[: min(step, most - int(np.sum(trust < 1)))]] = STUDENT_SIZES[-1]
     return [*begin, trust] if most else begin
 
 
@@ -137,8 +144,10 @@ def _reweighted(
 ) -> tuple[StudentPosterior, np.ndarray]:  # fmt: skip
     """The posterior and E[λ] that are reached from one start of E[λ]."""
     notes, used = tuple[str, ...](), candidate_set
-    values = np.concatenate([_usual(), SIZES])
-    prior = np.repeat(np.log([(1 - GROSS) / TAILS, GROSS / len(SIZES)]), [TAILS, len(SIZES)])
+    values = np.concatenate([_usual(), STUDENT_SIZES])
+    prior = np.repeat(
+        np.log([(1 - STUDENT_GROSS) / TAILS, STUDENT_GROSS / len(STUDENT_SIZES)]), [TAILS, len(STUDENT_SIZES)]
+    )
     for turn in range(REWEIGHTS):
         fitted = infer(used, known, y, label_variances / trust)
         if turn == FULL and infer is gp.average:  # candidates without weight hardly affect the next rounds
@@ -179,7 +188,7 @@ class Sites:
 
 @dataclass(frozen=True)
 class Settled:
-    """The posterior of candidates that share their sites; these: τ, ν and the log of the number before each, [n]."""
+    """What expectation propagation ends with: the posterior; of each site τ, ν and the log of the number before it."""
 
     posterior: Posterior
     tau: np.ndarray
@@ -239,15 +248,17 @@ def _together(
 ) -> Posterior:  # fmt: skip
     """The posterior of all candidates given sites; from the second sweep on of those with weight in the one before."""
     if before is not None:
-        candidate_set = replace(candidate_set, candidates=[p.candidate for p in before.components if p.weight > LIGHT])
-    return known_noise.average(candidate_set, known, at, variance, SIGNALS)
+        candidate_set = replace(
+            candidate_set, candidates=[p.candidate for p in before.components if p.weight > LIGHT_FOR_SITES]
+        )
+    return known_noise.average(candidate_set, known, at, variance, COUNT_SIGNALS)
 
 
 def _alone(
     candidate: Candidate, a: np.ndarray, priors: Priors, at: np.ndarray, variance: np.ndarray, before: Posterior | None
 ) -> Posterior:  # fmt: skip
     """The posterior of one candidate given sites."""
-    return known_noise.alone(candidate, a, at, variance, SIGNALS, priors)
+    return known_noise.alone(candidate, a, at, variance, COUNT_SIGNALS, priors)
 
 
 def _settled(
@@ -256,17 +267,17 @@ def _settled(
 ) -> Settled:  # fmt: skip
     """Expectation propagation from these sites, which all candidates of `infer` share."""
     notes, first = tuple[str, ...](), None
-    for _ in range(SWEEPS):
+    for _ in range(COUNT_SWEEPS):
         posterior = infer(nu / tau, 1 / tau, first)
         first = posterior if first is None else first
         cavity = _cavity(posterior, nu / tau)
         new_tau, new_nu, _ = _matched(observed, *cavity)
         change = np.abs(np.log(new_tau / tau)) * np.minimum(1.0, tau * cavity[1])  # weak sites may wander
-        tau, nu = tau * (new_tau / tau) ** DAMPING, nu + DAMPING * (new_nu - nu)
-        if change.max() < SETTLED:
+        tau, nu = tau * (new_tau / tau) ** COUNT_DAMPING, nu + COUNT_DAMPING * (new_nu - nu)
+        if change.max() < COUNT_SETTLED:
             break
     else:
-        notes = (f"the computation (expectation propagation) had not settled after {SWEEPS} sweeps",)
+        notes = (f"the computation (expectation propagation) had not settled after {COUNT_SWEEPS} sweeps",)
     posterior = infer(nu / tau, 1 / tau, None)
     mean, variance = cavity = _cavity(posterior, nu / tau)
     log_z = _matched(observed, *cavity)[2]
@@ -279,9 +290,7 @@ def _settled(
 
 def _cavity(posterior: Posterior, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of f at each label as the others predict it, [n] each."""
-    w, m, v = known_noise.cavity_moments(posterior, at)
-    mean = np.sum(w * m, 0)
-    return mean, np.sum(w * (v + (m - mean) ** 2), 0)
+    return mixture_moments(*known_noise.cavity_moments(posterior, at))
 
 
 def _matched(observed: ObservedCounts, m: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -313,7 +322,7 @@ def nodes(posterior: Posterior, rows: RowsInSpaces) -> tuple[np.ndarray, np.ndar
     weights, points = [], []
     for component, means, variances, _ in posterior.conditionals(rows, False):
         for j in np.flatnonzero(component.weights > 1e-3 * max(p.weights.max() for p in posterior.components)):
-            for x, w in zip(FEW, FEW_WEIGHTS, strict=True):
+            for x, w in zip(FIVE_NODES, FIVE_WEIGHTS, strict=True):
                 weights.append(w * component.weights[j])
                 points.append(means[:, j] + x * np.sqrt(variances[:, j]))
     total = np.array(weights)

@@ -10,14 +10,20 @@ import numpy as np
 
 from ..basics.checks import GpumError
 from . import design
-from .left_out import leave_one_out, log_densities, log_density
+from .left_out import Units
 from .outputs import LARGEST_LOG, Output
 from .posterior import RowsInSpaces
 
 
+def log_units(logs: np.ndarray) -> tuple[float, float]:
+    """As `gp.units`, of logarithms: where all are equal, the unit of y says nothing of their scale, which is 1."""
+    mean, scale = float(logs.mean()), float(logs.std(ddof=min(len(logs) - 1, 1)))
+    return mean, scale if scale > 1e-12 * max(abs(mean), 1.0) else 1.0
+
+
 @dataclass(frozen=True)
 class LogNormal(Output):
-    """Positive labels. The posterior is that of their logarithms, as are mean and scale.
+    """Predictions of positive numbers. The posterior is that of their logarithms, as are mean and scale.
 
     Quantiles and draws are those of the logarithm's mixture of Student t, to the power of e. The mean of such a
     variable does not exist, and that of its Gaussian components is decided by the widest of them, however light. Mean,
@@ -28,6 +34,25 @@ class LogNormal(Output):
     """
 
     linear: ClassVar[bool] = False
+
+    @property
+    def units_of(self) -> Units:
+        """As `Output.units_of`, of logarithms."""
+        return log_units
+
+    @property
+    def standardised(self) -> np.ndarray:
+        """The logarithms in the units of the posterior, [n]."""
+        return (np.log(self.labels) - self.mean) / self.scale
+
+    @property
+    def log_slopes(self) -> np.ndarray:
+        """As `Output.log_slopes`: the slope of a power of e is the label itself."""
+        return np.log(self.labels)
+
+    def values(self, f: np.ndarray) -> np.ndarray:
+        """Powers of e, medians of the labels."""
+        return np.exp(super().values(f))
 
     def moments(self, rows: RowsInSpaces, noise: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation, [n] each."""
@@ -49,43 +74,22 @@ class LogNormal(Output):
 
     def leave_one_out(self, levels: Sequence[float] = (0.025, 0.975)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mean, standard deviation [n] and quantiles [n, levels] of each label as the others predict it."""
-        z = (np.log(self.labels) - self.mean) / self.scale
-        mean, variance, ends = leave_one_out(self.posterior, z, levels, log_units, self.target.priors)
-        moments = _log_normal(self.mean + self.scale * mean, self.scale * np.sqrt(variance))
-        return *moments, _powers(self.mean + self.scale * ends)
+        mean, std, ends = super().leave_one_out(levels)
+        return *_log_normal(mean, std), _powers(ends)
 
     def of_prior(self, rng: np.random.Generator, f: np.ndarray, sd: np.ndarray, noise: bool) -> np.ndarray:
         """As `Output.of_prior`; at most e^LARGEST_LOG."""
         return np.exp(np.minimum(super().of_prior(rng, f, sd, noise), LARGEST_LOG))
 
-    def left_out_density(self) -> np.ndarray:
-        """As `Output.left_out_density`."""
-        logs = np.log(self.labels)
-        densities = log_density(self.posterior, (logs - self.mean) / self.scale, self.target.priors)
-        return densities - np.log(self.scale) - logs
-
-    def beliefs(
+    def gains_of(
         self, cloud: Sequence[np.ndarray], asked: design.Asked, level: float | None = None
-    ) -> list[design.Belief]:
-        """As `Output.beliefs`, of the logarithm."""
+    ) -> list[design.Gains]:
+        """As `Output.gains_of`, of the logarithm."""
         if level is not None and level <= 0:
             raise GpumError(
                 f"level is {level:g}, but likelihood is 'lognormal', whose y are above 0; give such a level"
             )
-        return super().beliefs(cloud, asked, None if level is None else float(np.log(level)))
-
-    def log_densities(self) -> np.ndarray | None:
-        """As of a Gaussian's, of y itself."""
-        logs = np.log(self.labels)
-        z = (logs - self.mean) / self.scale
-        densities = log_densities(self.posterior, z, log_units, self.target.priors)
-        return None if densities is None else densities - np.log(self.scale) - logs.mean()
-
-
-def log_units(logs: np.ndarray) -> tuple[float, float]:
-    """As `gp.units`, of logarithms: where all are equal, the unit of y says nothing of their scale, which is 1."""
-    mean, scale = float(logs.mean()), float(logs.std(ddof=min(len(logs) - 1, 1)))
-    return mean, scale if scale > 1e-12 * max(abs(mean), 1.0) else 1.0
+        return super().gains_of(cloud, asked, None if level is None else float(np.log(level)))
 
 
 def _log_normal(mean: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

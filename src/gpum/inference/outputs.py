@@ -3,7 +3,7 @@
     Output           a function with Gaussian or Student t noise
     KnownNoise       with a known standard deviation of each label
     LogNormal        positive numbers: f is their logarithm (`log_normal`)
-    Observed         counts, or successes of trials: f is the log of the rate, or the log odds
+    CountOutput      counts, or successes of trials: f is the log of the rate, or the log odds
     Angle            numbers of which two that differ by a period are one
     ClassOutput      classes
 
@@ -22,15 +22,14 @@ import numpy as np
 from scipy.stats import norm
 
 from ..basics.checks import GpumError
-from . import angles, design, known_noise, likelihoods, observations
+from . import angles, design, gp, known_noise, likelihoods, observations
 from .class_posterior import ClassPosterior
-from .left_out import leave_one_out, log_densities, log_density
+from .decisions import DRAWS
+from .left_out import Units, leave_one_out, log_densities, log_density
 from .posterior import Posterior, RowsInSpaces
-from .quantiles import mixture_quantiles
 from .target import Target
 
 LARGEST_LOG = 350.0  # squares of powers of e must not overflow
-DRAWS = 2000  # for the covariance between counts of different rows
 
 
 class Summary(NamedTuple):
@@ -43,7 +42,7 @@ class Summary(NamedTuple):
 
 @dataclass(frozen=True)
 class Output:
-    """The posterior in units in which the labels have mean 0 and variance 1; the labelled rows."""
+    """Predictions of numbers: the posterior, of labels with mean 0 and variance 1, and the labelled rows."""
 
     posterior: Posterior
     mean: float
@@ -53,6 +52,25 @@ class Output:
     target: Target = field(default_factory=Target, kw_only=True)
     posteriors: ClassVar[tuple[str, ...]] = ("posterior",)
     linear: ClassVar[bool] = True  # whether the mean is that of the function, for which no variances are needed
+
+    @property
+    def units_of(self) -> Units | None:
+        """What gives the units of labels where one of them is left out; None: they stay those of all."""
+        return gp.units
+
+    @property
+    def standardised(self) -> np.ndarray:
+        """The labels in the units of the posterior, [n]."""
+        return (self.labels - self.mean) / self.scale
+
+    @property
+    def log_slopes(self) -> np.ndarray:
+        """Log of the slope of each label by the function, beside the scale, [n]."""
+        return np.zeros(len(self.labels))
+
+    def values(self, f: np.ndarray) -> np.ndarray:
+        """The function in the units of the labels, from f in those of the posterior."""
+        return self.mean + self.scale * f
 
     def mean_at(self, rows: RowsInSpaces, noise: bool = True) -> np.ndarray:
         """Mean, [n], that of `moments`: where it is linear it costs far less than the standard deviation."""
@@ -92,27 +110,27 @@ class Output:
 
     def leave_one_out(self, levels: Sequence[float] = (0.025, 0.975)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mean, standard deviation [n] and quantiles [n, levels] of each label as the others predict it."""
-        y = (self.labels - self.mean) / self.scale
-        mean, variance, ends = leave_one_out(self.posterior, y, levels, priors=self.target.priors)
+        mean, variance, ends = leave_one_out(
+            self.posterior, self.standardised, levels, self.units_of, self.target.priors
+        )
         return self.mean + self.scale * mean, self.scale * np.sqrt(variance), self.mean + self.scale * ends
 
     def log_densities(self) -> np.ndarray | None:
         """Mean log density of a label as the others predict it with one component alone; None: it is not known."""
-        if type(self) is not Output or self.target.likelihood != "gaussian":
+        if not self.target.has_normal_noise or self.units_of is None:
             return None
-        y = (self.labels - self.mean) / self.scale
-        densities = log_densities(self.posterior, y, priors=self.target.priors)
-        return None if densities is None else densities - np.log(self.scale)
+        densities = log_densities(self.posterior, self.standardised, self.units_of, self.target.priors)
+        return None if densities is None else densities - np.log(self.scale) - np.mean(self.log_slopes)
 
     def left_out_density(self) -> np.ndarray:
         """Log density of each label, in its own unit, as the others predict it, [n]; of learned normal noise."""
-        y = (self.labels - self.mean) / self.scale
-        return log_density(self.posterior, y, self.target.priors) - np.log(self.scale)
+        densities = log_density(self.posterior, self.standardised, self.target.priors)
+        return densities - np.log(self.scale) - self.log_slopes
 
-    def beliefs(
+    def gains_of(
         self, cloud: Sequence[np.ndarray], asked: design.Asked, level: float | None = None
-    ) -> list[design.Belief]:
-        """Beliefs about f at candidates and targets, for `design`; `level` is in the units of y."""
+    ) -> list[design.Gains]:
+        """What labels of some rows would tell of f, by candidates, for `design`; `level` is in the units of y."""
         level = None if level is None else level - self.mean
         return design.of_function(self.posterior, cloud, asked, self.scale, level)
 
@@ -128,8 +146,7 @@ class Output:
     @property
     def could_be_positive(self) -> bool:
         """Whether labels are numbers above 0 with learned Gaussian noise, so that `LogNormal` could be asked for."""
-        target = self.target
-        gaussian = target.likelihood == "gaussian" and target.period is None and target.noise_std is None
+        gaussian = self.target.likelihood == "gaussian" and self.target.has_normal_noise
         return gaussian and bool(np.all(self.labels > 0))
 
     @property
@@ -154,17 +171,12 @@ class Output:
 
 @dataclass(frozen=True)
 class KnownNoise(Output):
-    """As `Output`; a new observation has the mean of the known variances."""
+    """Predictions of numbers whose noise is known; a new observation has the mean of the known variances."""
 
-    def leave_one_out(self, levels: Sequence[float] = (0.025, 0.975)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Mean, standard deviation [n] and quantiles [n, levels] of each label as the others predict it."""
-        w, m, v = known_noise.cavity_moments(self.posterior, (self.labels - self.mean) / self.scale)
-        component = self.posterior.components[0]
-        v = v + component.signal[0] * component.ratios[0] / np.broadcast_to(component.d.precision, len(self.labels))
-        mean = np.sum(w * m, 0)
-        variance = np.sum(w * (v + (m - mean) ** 2), 0)
-        ends = mixture_quantiles(w, m, np.sqrt(v), np.inf, np.asarray(levels, float))
-        return self.mean + self.scale * mean, self.scale * np.sqrt(variance), self.mean + self.scale * ends
+    @property
+    def units_of(self) -> None:
+        """As `Output.units_of`: known noise does not depend on the labels."""
+        return None
 
     def of_prior(self, rng: np.random.Generator, f: np.ndarray, sd: np.ndarray, noise: bool) -> np.ndarray:
         """As `Output.of_prior`, with the mean of the known variances."""
@@ -175,11 +187,15 @@ class KnownNoise(Output):
 
 @dataclass(frozen=True)
 class CountOutput(Output):
-    """Counts, or successes of trials; the posterior is that of f, and mean and scale are 0 and 1."""
+    """Predictions of counts, or successes of trials; the posterior is that of f, mean and scale are 0 and 1."""
 
     observed: Any
     sites: likelihoods.Sites
     linear: ClassVar[bool] = False
+
+    def values(self, f: np.ndarray) -> np.ndarray:
+        """Rates, from the logs or log odds f."""
+        return self.observed.mean(f)
 
     @property
     def of_successes(self) -> bool:
@@ -214,24 +230,24 @@ class CountOutput(Output):
         """Quantiles of observations, whole numbers, or of the rate, which are those of f transformed."""
         if noise:
             return observations.count_quantiles(self.observed, *likelihoods.nodes(self.posterior, rows), levels)
-        return self.observed.mean(self.posterior.quantiles(rows, levels, False).T).T
+        return self.values(self.posterior.quantiles(rows, levels, False).T).T
 
     def samples(self, rng: np.random.Generator, rows: RowsInSpaces, n: int, noise: bool) -> np.ndarray:
         """Joint draws of the rate, or of observations."""
         f = self.posterior.samples(rng, rows, n, False).T
-        return (self.observed.draw(rng, f) if noise else self.observed.mean(f)).T
+        return (self.observed.draw(rng, f) if noise else self.values(f)).T
 
     def of_prior(self, rng: np.random.Generator, f: np.ndarray, sd: np.ndarray, noise: bool) -> np.ndarray:
         """Rates, or observations; a rate is at most about e^LARGEST_LOG."""
         f = np.clip(f, -LARGEST_LOG, LARGEST_LOG).T
-        return (self.observed.draw(rng, f) if noise else self.observed.mean(f)).T
+        return (self.observed.draw(rng, f) if noise else self.values(f)).T
 
     def leave_one_out(self, levels: Sequence[float] = (0.025, 0.975)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Predictions of each label by the others, with as many trials as the label; intervals are whole numbers."""
         w, m, v = known_noise.cavity_moments(self.posterior, self.sites.at, self.sites.log_scale)
         heavy = np.flatnonzero(w.max(1) > 1e-3)
-        few, weight = likelihoods.FEW[:, None, None], likelihoods.FEW_WEIGHTS[:, None, None]
-        f = (m[heavy] + few * np.sqrt(v[heavy])).reshape(-1, len(self.rows))
+        nodes, weight = likelihoods.FIVE_NODES[:, None, None], likelihoods.FIVE_WEIGHTS[:, None, None]
+        f = (m[heavy] + nodes * np.sqrt(v[heavy])).reshape(-1, len(self.rows))
         w = (weight * w[heavy]).reshape(f.shape)
         w = w / w.sum(0)
         observed = self.observed.like_labels()
@@ -251,7 +267,7 @@ def _observed_moments(
 
 @dataclass(frozen=True)
 class Angle(Output):
-    """An angle; `posterior` is that of its cosine, `sine` the other; scale is the period over 2π."""
+    """Predictions of an angle; `posterior` is that of its cosine, `sine` the other; scale is the period over 2π."""
 
     sine: Posterior
     linear: ClassVar[bool] = False
@@ -309,15 +325,15 @@ class Angle(Output):
 
 @dataclass(frozen=True)
 class ClassOutput:
-    """The posterior of classes, the labelled rows and their classes (as positions in the sorted list of classes)."""
+    """What a classifier learned: the posterior, the labelled rows and their classes, as positions in a sorted list."""
 
     posterior: ClassPosterior
     rows: np.ndarray
     labels: np.ndarray
     posteriors: ClassVar[tuple[str, ...]] = ("posterior",)
 
-    def beliefs(
+    def gains_of(
         self, cloud: Sequence[np.ndarray], asked: design.Asked, level: float | None = None
-    ) -> list[design.Belief]:
-        """Beliefs about the functions of the classes at candidates and targets, for `design`."""
+    ) -> list[design.Gains]:
+        """What labels of some rows would tell of the functions of the classes, by candidates, for `design`."""
         return design.of_classes(self.posterior, cloud, asked)

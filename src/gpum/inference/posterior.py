@@ -38,7 +38,7 @@ AT_ONCE = 2**17  # numbers of the arrays of a stack of components
 
 @dataclass(frozen=True)
 class RowsInSpaces:
-    """n rows in every space (None in spaces that are not needed).
+    """The n rows that predictions are asked for, in every space (None in spaces that are not needed).
 
     at : representation [n, k] of each row's point.
     around : the same of further points where coordinates are uncertain; else an empty list.
@@ -154,18 +154,12 @@ class Component(WeightedCandidate):
         assert not isinstance(self.d, Nearest)
         return self.d.z * ((1 / (self.d.S[:, None] + self.ratios)) @ self.weights)
 
-    def on(self, labels: Sequence[np.ndarray | None]) -> Component:
-        """The component with a number for each label, whose points in every space are `labels`."""
-        if not isinstance(self.d, LowRank):
-            return self
-        return replace(self, d=self.d.on(self.candidate.covariance, known(labels[self.candidate.space])))
-
     def only(self, j: int) -> Component:
         """The component with its noise ratio j alone, which has all the weight."""
-        return self.some([j], np.ones(1))
+        return self.with_ratios([j], np.ones(1))
 
-    def some(self, index: Any, weights: np.ndarray) -> Component:
-        """The component with some of its noise ratios, which have these weights."""
+    def with_ratios(self, index: Any, weights: np.ndarray) -> Component:
+        """The component with the noise ratios of this index alone, which have these weights."""
         d = replace(self.d, sharing=self.d.sharing[index]) if isinstance(self.d, Nearest) else self.d
         return replace(self, d=d, ratios=self.ratios[index], weights=weights, signal=self.signal[index], alpha=None)
 
@@ -178,8 +172,9 @@ Stacked = tuple[Stack | NearestStack, slice, np.ndarray, np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class Posterior(Mixture[Component]):
-    """A mixture of GPs. `dof` is that of each component's Student t (infinite for "evidence").
+    """What labels say of the function: a mixture of GPs.
 
+    `dof` is that of each component's Student t (infinite for "evidence").
     `gross` is the probability of a gross error of a new observation, `gross_variance` the error's variance.
     """
 
@@ -199,7 +194,7 @@ class Posterior(Mixture[Component]):
         """Draws of the noise over σ."""
         return rng.standard_normal(shape)
 
-    def doubted(self, log_p: Sequence[np.ndarray]) -> np.ndarray:
+    def weights_from(self, log_p: Sequence[np.ndarray]) -> np.ndarray:
         """Weights [components and ratios, n] from evidence times prior, [n, ratios] of each component."""
         if self.tempered is not None:
             mass = np.array([logsumexp(one, axis=1) for one in log_p])
@@ -216,7 +211,7 @@ class Posterior(Mixture[Component]):
         if len({len(component.weights) for component in self.components}) > 1:
             return self
         heavy = np.flatnonzero(np.max([component.weights for component in self.components], 0) > NEGLIGIBLE)
-        return replace(self, components=[c.some(heavy, c.weights[heavy]) for c in self.components])
+        return replace(self, components=[c.with_ratios(heavy, c.weights[heavy]) for c in self.components])
 
     def single(self: P) -> P:
         """The posterior of the heaviest candidate alone, with the heaviest of its noise ratios."""

@@ -29,12 +29,9 @@ import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 from scipy.special import log_ndtr, logsumexp, softmax
 
+from .decisions import CALM, CLASS_DAMPING, CLASS_SETTLED, CLASS_SWEEPS, STILL
 from .relevance import inverse
 
-SWEEPS, SETTLED = 30, 1e-2
-STILL = 0.05  # largest change of ν in the last sweep, relative to the largest ν
-DAMPING = 0.8  # half of it from sweep CALM on, so that sites do not oscillate
-CALM = 10
 NARROWEST = 0.01  # least tilted variance, relative to the cavity's: quadrature is not accurate below it
 LEAST = 1e-9  # least precision of a site
 ONE_BY_ONE = 40  # labels from which problems are solved one after the other, each in the cache of a core
@@ -46,8 +43,8 @@ LINK = 1.702 / np.sqrt(2)  # Φ(d/√2V) ≈ 1/(1 + exp(-LINK d/√V)), within 0
 
 
 @dataclass(frozen=True)
-class Sites:
-    """What EP found for B problems, in labels or in modes (then n is k in α and R)."""
+class ClassSites:
+    """What expectation propagation gives for B problems, in labels or in modes (then n is k in α and R)."""
 
     log_evidence: np.ndarray  # [B]; -inf where sites have diverged
     alpha: np.ndarray | list[np.ndarray]  # [n, C] each
@@ -86,9 +83,9 @@ def in_modes(F: np.ndarray, tau: np.ndarray, nu: np.ndarray) -> tuple[np.ndarray
 
 
 def expectation_propagation(
-    K: np.ndarray, r: np.ndarray, y: np.ndarray, n_classes: int, sweeps: int = SWEEPS,
+    K: np.ndarray, r: np.ndarray, y: np.ndarray, n_classes: int, sweeps: int = CLASS_SWEEPS,
     solve: Callable[..., tuple[np.ndarray, ...]] = in_labels,
-) -> Sites:  # fmt: skip
+) -> ClassSites:  # fmt: skip
     """Expectation propagation for B problems at once: K [B, n, n] with unit diagonal, ratios r [B], classes y [n].
 
     With solve=`in_modes` K are the modes F [B, n, k].
@@ -106,7 +103,7 @@ def expectation_propagation(
         _, slope, bend = tilted(np.take_along_axis(at, order, 2), cavity + r[a, None])
         slope = np.take_along_axis(slope, back, 2)
         narrow = np.clip(cavity + cavity**2 * bend, NARROWEST * cavity, cavity)
-        step = 1.0 if sweep == 0 else DAMPING if sweep < CALM else DAMPING / 2
+        step = 1.0 if sweep == 0 else CLASS_DAMPING if sweep < CALM else CLASS_DAMPING / 2
         change = step * (1 / narrow - 1 / cavity - tau[a])
         moved = (at + cavity[..., None] * slope) / narrow[..., None] - at / cavity[..., None]
         moved = step * (moved - nu[a])
@@ -115,7 +112,7 @@ def expectation_propagation(
         tau[a] += change
         alpha[a], R[a], log_det[a], mean[a], spread = solve(K[a], tau[a], nu[a])
         variance[a] = np.maximum(spread, 1e-9)
-        active = a[np.abs(change).max(1) > SETTLED * tau[a].max(1)]
+        active = a[np.abs(change).max(1) > CLASS_SETTLED * tau[a].max(1)]
         if not len(active):
             break
     cavity, at = _cavity(mean, variance, tau, nu)
@@ -127,7 +124,7 @@ def expectation_propagation(
     log_evidence[log_evidence > 0] = -np.inf  # classes of labels have no probability above 1
     settled = ~np.isin(np.arange(B), active) & (last <= STILL) & np.isfinite(log_evidence)
     without = softmax(LINK * at / np.sqrt(cavity + r[:, None])[..., None], axis=2)
-    return Sites(log_evidence, alpha, R, without, settled)
+    return ClassSites(log_evidence, alpha, R, without, settled)
 
 
 def own_class_first(y: np.ndarray, n_classes: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Quantiles of many mixtures of Student t (or Gaussian) distributions at once.
+"""Quantiles and moments of many mixtures of Student t (or Gaussian) distributions at once.
 
     F(x) = Σ_j w_j T((x - m_j)/s_j) = p,      T the distribution function with `dof` degrees of freedom
 
@@ -47,6 +47,14 @@ def mixture_quantiles(
             of = look_up if p >= EXACT else exactly
             quantiles[part, k] = side * _solve(of, w, side * m, s, p, float(student.ppf(p, dof)))
     return quantiles
+
+
+def mixture_moments(
+    weights: np.ndarray, means: np.ndarray, variances: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """Mean and variance [n] of mixtures: means and variances [J, n], weights [J, n] that add up to 1."""
+    mean = np.sum(weights * means, 0)
+    return mean, np.sum(weights * (variances + (means - mean) ** 2), 0)
 
 
 def _solve(of: Slope, w: np.ndarray, m: np.ndarray, s: np.ndarray, p: float, z: float) -> np.ndarray:

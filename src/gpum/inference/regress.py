@@ -11,6 +11,7 @@ import numpy as np
 from ..geometry.candidate_set import CandidateSet
 from ..persistence.store import Store
 from . import angles, gp, known_noise, likelihoods, observations
+from .decisions import CUT, SIGNALS
 from .left_out import with_gross_errors
 from .log_normal import LogNormal, log_units
 from .nearest import EXACT
@@ -18,7 +19,6 @@ from .outputs import Angle, CountOutput, KnownNoise, Output
 from .target import Target
 
 INFERENCE: dict[str, gp.Inference] = {"average": gp.average, "evidence": gp.best}
-GROSS = 3.0  # labels that may be gross errors are cut, for length scales, at so many scales from the median
 
 
 def regress(
@@ -67,7 +67,9 @@ def regress(
         posterior, _ = likelihoods.student(candidate_set, known, (labels - mean) / scale, noise, infer)
         return Output(posterior, mean, scale, rows, labels, target=target)
     if target.noise_std is not None:
-        posterior = known_noise.average(candidate_set, known, (labels - mean) / scale, (target.noise_std / scale) ** 2)
+        posterior = known_noise.average(
+            candidate_set, known, (labels - mean) / scale, (target.noise_std / scale) ** 2, SIGNALS
+        )
         posterior = posterior if averaged else posterior.single()
         return KnownNoise(posterior, mean, scale, rows, labels, target=target)
     y = (labels - mean) / scale
@@ -100,7 +102,7 @@ def as_numbers(labels: np.ndarray, target: Target) -> np.ndarray | None:
         columns = np.log((columns + 0.5) / (trials - columns + 0.5))
     elif target.likelihood == "student":
         middle, scale = robust_units(labels)
-        columns = np.clip(columns, middle - GROSS * scale, middle + GROSS * scale)
+        columns = np.clip(columns, middle - CUT * scale, middle + CUT * scale)
     mean, scale = gp.units(columns[:, 0])
     return (columns - mean) / scale if np.ptp(columns) > 0 or not few else None
 

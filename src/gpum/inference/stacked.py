@@ -27,7 +27,7 @@ ROOM = 2**16  # numbers of the matrices U of a stack
 
 @dataclass(frozen=True, eq=False)
 class InSpace:
-    """Points a [m, k] in one space, in which the labels lie at b [n, k]."""
+    """Where kernels are evaluated in one space: points a [m, k], and the labels at b [n, k]."""
 
     a: np.ndarray
     b: np.ndarray
@@ -43,8 +43,8 @@ class InSpace:
         return distances(self.a, self.b)
 
 
-class Kernels(ABC):
-    """Covariances K_c with matrices U_c [C, n, r]; `parts` are the positions of those on each of several spaces."""
+class KernelStack(ABC):
+    """Several covariances at once: K_c with matrices U_c [C, n, r]; `parts` are positions of those on each space."""
 
     parts: list[slice]
 
@@ -54,12 +54,12 @@ class Kernels(ABC):
 
     @classmethod
     @abstractmethod
-    def joined(cls, kernels: Sequence[Any]) -> Kernels:
+    def joined(cls, kernels: Sequence[Any]) -> KernelStack:
         """Those on one space each, as one."""
 
 
 @dataclass(frozen=True)
-class Linear(Kernels):
+class LinearKernels(KernelStack):
     """Covariances that are linear in features: 1 + s(a) s(b) Σ w a b + Σ o a b, s bounds the first sum at a = b.
 
     What has an entry for each feature is a list over spaces; with `offsets` all of them have some, or none has.
@@ -74,7 +74,7 @@ class Linear(Kernels):
     of_offsets: list[np.ndarray]  # Σ o b U, [C, k, r]
 
     @classmethod
-    def of(cls, covariances: Sequence[Any], b: np.ndarray, U: np.ndarray) -> Linear:
+    def of(cls, covariances: Sequence[Any], b: np.ndarray, U: np.ndarray) -> LinearKernels:
         """Those of one space, all with offsets or none."""
         weights = np.array([_weights(c, b.shape[1]) for c in covariances])
         bound = np.array([[getattr(c, "bound", np.inf)] for c in covariances])
@@ -85,7 +85,7 @@ class Linear(Kernels):
         return cls([slice(None)], [weights], bound, [matrices], U.sum(1, keepdims=True), offsets, of_offsets)
 
     @classmethod
-    def of_features(cls, covariances: Sequence[Any], along: np.ndarray, k: int) -> Linear:
+    def of_features(cls, covariances: Sequence[Any], along: np.ndarray, k: int) -> LinearKernels:
         """The same from `along` [C, 1 + features, r], F(b)ᵀU of each, where points have k numbers."""
         weights = np.array([_weights(c, k) for c in covariances])
         bound = np.array([[c.bound] for c in covariances])
@@ -99,15 +99,15 @@ class Linear(Kernels):
         return cls([slice(None)], [weights], bound, [matrices], along[:, :1], offsets, of_offsets)
 
     @classmethod
-    def joined(cls, kernels: Sequence[Linear]) -> Linear:
-        """See `Kernels.joined`."""
+    def joined(cls, kernels: Sequence[LinearKernels]) -> LinearKernels:
+        """See `KernelStack.joined`."""
         each = lambda name: [one for linear in kernels for one in getattr(linear, name)]
         weights, bound = each("weights"), np.concatenate([linear.bound for linear in kernels])
         constants = np.concatenate([linear.constants for linear in kernels])
         return cls(_parts(weights), weights, bound, each("matrices"), constants, each("offsets"), each("of_offsets"))
 
     def times(self, points: Sequence[InSpace]) -> tuple[np.ndarray, np.ndarray]:
-        """See `Kernels.times`."""
+        """See `KernelStack.times`."""
         product = np.empty((len(self.bound), len(points[0].a), self.constants.shape[2]))
         variance = np.empty(product.shape[:2])
         squares = [np.square(at.a, dtype=float).T for at in points]  # eigenvectors of a large graph are in float32
@@ -125,7 +125,7 @@ class Linear(Kernels):
 
 
 @dataclass(frozen=True)
-class OfDistances(Kernels):
+class StationaryKernels(KernelStack):
     """Stationary covariances of the same smoothness."""
 
     parts: list[slice]
@@ -134,13 +134,13 @@ class OfDistances(Kernels):
     U: np.ndarray
 
     @classmethod
-    def joined(cls, kernels: Sequence[OfDistances]) -> OfDistances:
-        """See `Kernels.joined`."""
+    def joined(cls, kernels: Sequence[StationaryKernels]) -> StationaryKernels:
+        """See `KernelStack.joined`."""
         scales = [one.scales for one in kernels]
         return cls(_parts(scales), kernels[0].nu, np.concatenate(scales), np.concatenate([one.U for one in kernels]))
 
     def times(self, points: Sequence[InSpace]) -> tuple[np.ndarray, np.ndarray]:
-        """See `Kernels.times`."""
+        """See `KernelStack.times`."""
         u = np.empty((len(self.scales), len(points[0].a), self.U.shape[1]))
         for part, at in zip(self.parts, points, strict=True):
             np.divide(at.apart, self.scales[part], out=u[part])
@@ -150,7 +150,7 @@ class OfDistances(Kernels):
 
 
 @dataclass(frozen=True)
-class Others(Kernels):
+class OtherKernels(KernelStack):
     """Covariances of any kind, one after the other."""
 
     parts: list[slice]
@@ -158,14 +158,14 @@ class Others(Kernels):
     U: np.ndarray
 
     @classmethod
-    def joined(cls, kernels: Sequence[Others]) -> Others:
-        """See `Kernels.joined`."""
+    def joined(cls, kernels: Sequence[OtherKernels]) -> OtherKernels:
+        """See `KernelStack.joined`."""
         parts = _parts([one.U for one in kernels])
         covariances = [covariance for one in kernels for covariance in one.covariances]
         return cls(parts, covariances, np.concatenate([one.U for one in kernels]))
 
     def times(self, points: Sequence[InSpace]) -> tuple[np.ndarray, np.ndarray]:
-        """See `Kernels.times`."""
+        """See `KernelStack.times`."""
         products, priors = [], []
         for at, part in zip(points, self.parts, strict=True):
             for covariance, U in zip(self.covariances[part], self.U[part], strict=True):
@@ -176,11 +176,11 @@ class Others(Kernels):
 
 @dataclass(frozen=True)
 class Stack:
-    """Components, given by their `numbers`, with matrices of the same shapes; those on each of `spaces` in turn."""
+    """Components that are computed at once, by their `numbers`: those on each of `spaces` in turn, of one shape."""
 
     numbers: list[int]
     spaces: list[int]
-    kernels: Kernels
+    kernels: KernelStack
     z: np.ndarray  # [C, r, 1]
     inverse: np.ndarray  # 1/(S + ratios), [C, r, J]
     signal: np.ndarray  # [C, 1, J]
@@ -240,7 +240,7 @@ def _stack(components: Sequence[Any], numbers: list[int], labels: Sequence[np.nd
     inverse = np.array([1 / (c.d.S[:, None] + c.ratios) for c in batch])
     z, signal = np.array([c.d.z for c in batch])[..., None], np.array([c.signal for c in batch])[:, None]
     rank = z.shape[1]
-    width = rank if isinstance(kernels, Linear) else max(rank, len(known(labels[batch[0].candidate.space])))
+    width = rank if isinstance(kernels, LinearKernels) else max(rank, len(known(labels[batch[0].candidate.space])))
     weights = np.array([c.weights for c in batch])
     prior = np.array([c.candidate.covariance.prior for c in batch])[:, None, None]
     noise = signal * np.array([c.ratios for c in batch])[:, None]
@@ -248,18 +248,19 @@ def _stack(components: Sequence[Any], numbers: list[int], labels: Sequence[np.nd
     return Stack(numbers, list(on_spaces), kernels, z, inverse, signal, noise, weights, prior, size)
 
 
-def _kernels(components: Sequence[Any], b: np.ndarray) -> Kernels:
+def _kernels(components: Sequence[Any], b: np.ndarray) -> KernelStack:
     """The covariances and matrices of components of one kind on one space."""
     covariances: list[Any] = [component.candidate.covariance for component in components]
     kind, first = _kind(covariances[0])[0], covariances[0]
     if isinstance(components[0].d, LowRank):
-        return Linear.of_features(covariances, np.array([component.d.along for component in components]), b.shape[1])
+        along = np.array([component.d.along for component in components])
+        return LinearKernels.of_features(covariances, along, b.shape[1])
     U = components[0].d.U[None] if len(components) == 1 else np.array([component.d.U for component in components])
     if kind == "linear":
-        return Linear.of(covariances, b, U)
+        return LinearKernels.of(covariances, b, U)
     if kind == "stationary":
-        return OfDistances([slice(None)], first.nu, np.array([c.scale for c in covariances])[:, None, None], U)
-    return Others([slice(None)], covariances, U)
+        return StationaryKernels([slice(None)], first.nu, np.array([c.scale for c in covariances])[:, None, None], U)
+    return OtherKernels([slice(None)], covariances, U)
 
 
 def _parts(on_spaces: Sequence[np.ndarray]) -> list[slice]:

@@ -9,8 +9,8 @@ and within a geometry candidates are weighted by evidence times prior as usual. 
 posterior between geometries: no geometry is the truth, labels are few, and the plain evidence (a power of 1) then often
 gives all weight to one geometry for reasons of chance (Grünwald and van Ommen 2017). On simulated surfaces, curves,
 clusters and tables (`benchmarks/weights.py`) 0.5 and 0.7 were about equal, and both better than 1; 0.7 costs less where
-one geometry is right. Geometries with less than LIGHT of the weight are dropped, which changed nothing there, and saves
-projecting new rows onto them.
+one geometry is right. Geometries with less than LIGHT_GEOMETRY of the weight are dropped, which changed nothing there,
+and saves projecting new rows onto them.
 """
 
 from __future__ import annotations
@@ -23,13 +23,12 @@ from scipy.special import logsumexp
 
 from ..geometry.candidate_set import Candidate, CandidateSet
 from ..geometry.priors import POWER_OF_NUMBERS
-
-LIGHT = 0.01
+from .decisions import LIGHT_GEOMETRY
 
 
 @dataclass(frozen=True)
 class TemperedWeights:
-    """The geometry of each of K candidates [K], the log prior weight of each geometry [G], the power of evidence."""
+    """Turns evidence into weights: the geometry of each candidate [K], log prior weights of these [G], the power."""
 
     owner: np.ndarray
     log_prior: np.ndarray
@@ -51,9 +50,9 @@ class TemperedWeights:
         return log_mass - (1 - self.power) * self._evidence(log_mass)
 
     def heavy(self, log_weight: np.ndarray) -> np.ndarray:
-        """Which candidates [K] belong to a geometry that is not LIGHT, from their log weights [K]."""
+        """Which candidates [K] belong to a geometry that is not LIGHT_GEOMETRY, from their log weights [K]."""
         weights = np.bincount(self.owner, np.exp(log_weight - logsumexp(log_weight)))
-        return (weights >= LIGHT)[self.owner]
+        return (weights >= LIGHT_GEOMETRY)[self.owner]
 
     def log_masses(self, log_weight: np.ndarray) -> np.ndarray:
         """The inverse of `log_weights`, up to a constant."""
@@ -72,7 +71,7 @@ class TemperedWeights:
 
 @dataclass(frozen=True)
 class Considered:
-    """The candidates [K] of a set, in its order.
+    """The table of all candidates [K] of a set, in its order: what labels say of each.
 
     `log_part` is the log of each one's evidence times prior over that of all; NaN for one that was left out when
     candidates were screened on some of the labels.
