@@ -113,7 +113,7 @@ def _across_nodes(
         else np.concatenate([starts, checks.cloud(targets, "targets", columns=starts.shape[1])])
     )
     ordered, back = np.unique(checks.positives(times, "times", TIMES), return_inverse=True)
-    process = jumps.jump_process(nodes_of.stiffness, nodes_of.mass, float(ordered[0]))
+    process = jumps.jump_process(nodes_of.stiffness, nodes_of.lumped, float(ordered[0]))
     n_blocks, block = paths.blocks_of(n_paths)
     seeds = checks.random_state(random_state).randint(2**31 - 1, size=n_blocks).tolist()
     n = len(starts)
@@ -153,7 +153,7 @@ def _walks(
     """Paths from node to node of a surface, each from a node of the cell in which its start lies."""
     nodes_of, columns = SurfaceNodes.of(surface), surface.nodes.shape[1]
     starts = checks.cloud([start] if np.ndim(start) == 1 else start, "start", columns=columns)
-    process = jumps.jump_process(nodes_of.stiffness, nodes_of.mass, time)
+    process = jumps.jump_process(nodes_of.stiffness, nodes_of.lumped, time)
     seed = int(checks.random_state(random_state).randint(2**31 - 1))
     nodes, weights = nodes_of.corners(starts)
     positions = []
