@@ -13,8 +13,9 @@ from gpum.geometry.chart import Domain, judged
 from gpum.heat.assembly import quadrature
 from gpum.heat.elements import eigenpairs
 from gpum.manifold.boundary import DEFAULT_LEVEL, corridor_boundary
-from gpum.manifold.complex import Complex, complex_of, cross_section, halved
+from gpum.manifold.complex import Complex, complex_of, halved
 from gpum.manifold.projection import balls, in_reach, nearest_point
+from gpum.manifold.stars import ball
 from gpum.manifold.surface import Surface, as_cells
 
 FLAT = {q: EmbeddedChart(lambda x: x, [(-10.0, 10.0)] * q) for q in (1, 2, 3)}
@@ -95,7 +96,7 @@ def test_a_star_of_corridors_is_a_metric_graph(q):
     ends = np.zeros((3, q))
     ends[:, 0], ends[:, 1] = np.cos(angle), np.sin(angle)
     nodes = np.concatenate([np.zeros((1, q)), 2.0 * ends])
-    tubes = np.full(3, 2.0 * cross_section(np.array(0.1), q))
+    tubes = np.full(3, 2.0 * ball(q - 1) * 0.1 ** (q - 1))
     star = Complex(nodes, np.zeros((0, q + 1), int), np.array([[0, 1], [0, 2], [0, 3]]), tubes, np.zeros(3), np.eye(q))
     pairs = eigenpairs(FLAT[q], star, 20)
     k = np.array([0, 1, 1, 2, 3, 3, 4, 5, 5])
