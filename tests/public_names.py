@@ -19,6 +19,8 @@ EXCLUDED = {
     # Labelled rows in all spaces, and what the prior of classes depends on: the labelling page uses both.
     *(f"fitted.Geometries.{member}" for member in ("labelled", "effective_dimensions")),
 }
+# Properties that are now fields without a default: every object has them, and `dir` of the class does not.
+FIELDS = {"spectral.Eigenpairs": {"surface"}}
 
 
 def names():
@@ -45,6 +47,8 @@ def lines():
             continue
         by_users = name in gpum.__all__ and name != "LearnedChart" and not issubclass(thing, Exception)
         found.append(f"{name}{signature(thing)}" if by_users else name)
+        kept = FIELDS.get(name, set()) & set(getattr(thing, "__dataclass_fields__", ()))
+        found += [f"{name}.{field}" for field in kept]
         members = [m for m in dir(thing) if not m.startswith("_") and f"{name}.{m}" not in EXCLUDED]
         for member in sorted(m for m in members if _ours(thing, m)):
             value = inspect.getattr_static(thing, member)

@@ -14,7 +14,7 @@ from gpum import Atlas, GPUMRegressor, heat_kernel
 from gpum.geometry.atlas import LEAST_TRUST
 from gpum.geometry.build import ROUGH, Rows, Task, build, make_atlas
 from gpum.heat.simplicial import on_stars
-from gpum.manifold import filling, tangents
+from gpum.manifold import refinement, tangents
 from gpum.manifold.surface import Surface
 from gpum.persistence.store import Store
 from oracles import ROLL
@@ -333,7 +333,7 @@ def test_arcs_of_a_circle_are_measured_exactly():
     assert np.allclose(v[0, :, 0], angle)
     assert np.allclose(beta[0, 1:], np.abs(angle[1:]) / 2)
     frame = np.stack([-X[:, 1], X[:, 0]], 1)[:, :, None]
-    middle = filling.between(X, frame, np.array([[0, 1]]), np.array([[0.5, 0.5]]))[0]
+    middle = refinement.between(X, frame, np.array([[0, 1]]), np.array([[0.5, 0.5]]))[0]
     assert np.allclose(middle, [[np.cos(0.15), np.sin(0.15)]], atol=2e-5)
 
 

@@ -113,6 +113,17 @@ def test_roll_kernel_within_its_standard_error(estimator):
         assert s.max() < 0.1 * exact.max()
 
 
+@pytest.mark.parametrize("estimator", ["histogram", "ball"])
+def test_the_standard_error_is_that_of_repeated_runs(estimator):
+    """Paths are spread evenly within a block, and errors are a fraction of those of independent paths."""
+    start, targets = np.array([[2.0]]), np.linspace(1.2, 2.8, 5)[:, None]
+    options = {"n_paths": 1000, "step_size": 0.05, "return_std": True, "estimator": estimator}
+    runs = [heat_kernel(INTERVAL, start, targets, 0.5, "brownian", random_state=k, **options) for k in range(40)]
+    kernels, errors = (np.array([run[k][0, 0] for run in runs]) for k in (0, 1))
+    ratio = np.sqrt(np.mean(errors**2, 0)) / kernels.std(0, ddof=1)
+    assert 0.75 < np.median(ratio) < 1.35  # each is known to a ninth
+
+
 def test_mirrors_leave_no_bias_at_a_wall():
     """Of a flat interval, where mirrored steps are exact: large steps do, at the wall itself."""
     wall = np.array([[0.02]])

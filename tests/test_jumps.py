@@ -1,7 +1,5 @@
 """Brownian motion from node to node: against closed forms, across the charts of an atlas, in regression."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from scipy.linalg import eigh, expm
@@ -12,6 +10,7 @@ from gpum.geometry.path_spaces import of_jumps
 from gpum.heat import jumps
 from gpum.heat.jumps import LEAST_RESIDENCE, jump_process, node_fractions
 from gpum.heat.surfaces import SurfaceNodes
+from gpum.manifold.surface import Location
 
 
 def ring(n, length=1.0):
@@ -28,8 +27,13 @@ def ring(n, length=1.0):
 class AtNodes:
     """Points are numbers of nodes."""
 
+    nodes = np.zeros((120, 2))
+
     def corners(self, rows):
         return np.asarray(rows, int).reshape(-1, 1), np.ones((len(rows), 1))
+
+    def project(self, rows):
+        return Location(*self.corners(rows), np.zeros(len(rows)), np.zeros(len(rows), bool))
 
 
 at_nodes = AtNodes()
@@ -114,7 +118,7 @@ def test_the_law_of_the_jumps_along_a_curve_is_the_kernel_of_the_curve():
     """Eigenfunctions of lumped elements give the chances exp(tQ) of the jumps, and nearly the kernel of a circle."""
     n, t = 120, 0.02
     K, mass, _ = ring(n)
-    space = of_jumps(SimpleNamespace(stiffness=K, mass=mass, corners=at_nodes.corners), 60, np.arange(n), None)
+    space = of_jumps(SurfaceNodes(at_nodes, np.arange(n), K, diags(mass).tocsr()), 60, np.arange(n), None)
     law = (space.values_at_nodes * np.exp(-space.eigenvalues * t / 2)) @ space.values_at_nodes.T
     Q = -0.5 * K.toarray() / mass[:, None]
     np.testing.assert_allclose(law, expm(t * Q) / mass, atol=1e-5 * law.max())
@@ -137,7 +141,7 @@ def test_paths_cross_the_charts_of_an_atlas(sphere):
     few, t, n_paths = X[:12], 0.3, 4000
     found, std = heat_kernel(atlas, few, None, [t], "brownian", n_paths=n_paths, random_state=0, return_std=True)
     nodes = SurfaceNodes.of(atlas)
-    K, mass = nodes.stiffness, nodes.mass
+    K, mass = nodes.stiffness, nodes.lumped
     values, vectors = eigh(K.toarray(), np.diag(mass))
     rows = vectors[nodes.corners(few)[0][:, 0]]
     exact = (rows * np.exp(-values * t / 2)) @ rows.T

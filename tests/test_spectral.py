@@ -16,6 +16,7 @@ from gpum.heat.mesh import Mesh
 from gpum.heat.spectra import heat_spectrum, matern_spectrum, varying
 from gpum.heat.spectral import Eigenpairs, eigenpairs
 from gpum.manifold import evaluate, grid, magnification
+from gpum.manifold.surface import Surface
 from oracles import CIRCLE, CYLINDER, RECTANGLE, ROLL, SPHERE, TORUS, Disc, Ring, roll_kernel
 
 TIMES = [2.0, 5.0, 10.0, 50.0, 200.0]
@@ -256,11 +257,8 @@ def test_points_of_large_elements_among_small_ones():
     simplices = np.concatenate([[[0, 1, 2]], strip])
     unknowns = quadratic_unknowns(simplices)
     points = np.concatenate([nodes[unknowns.vertices], nodes[unknowns.sides].mean(1)])
-    bounds = np.array([[0.0, 10.0], [-1.0, 10.0]])
-    pairs = Eigenpairs(
-        values=np.zeros(2), vectors=points, mesh=Mesh(nodes, simplices), dofs=unknowns.of_elements[0],
-        bounds=bounds, periodic=(False, False), volume=50.0, speed=np.ones(2), n_connected_components=1, residual=0.0,
-    )  # fmt: skip
+    surface = Surface(nodes, simplices, unknowns=unknowns.of_elements[0])
+    pairs = Eigenpairs(np.zeros(2), points, surface, 50.0, mesh=Mesh(nodes, simplices))
     points = np.array([[0.5, 0.1], [0.3, 0.05], [4.0, 4.0]])
     np.testing.assert_allclose(pairs.at(points), points, atol=1e-9)
     np.testing.assert_allclose(pairs.off(points), 0.0)

@@ -135,9 +135,9 @@ def number_advice(text: str, decimal: str = ".") -> str | None:
     plain = re.sub(rf"(?<=\d)[ \u00a0\u202f'{other}](?=\d{{3}}(?!\d))", "", text)  # without marks of thousands
     after = re.fullmatch(r"(?P<number>.*\d)\s*(?P<unit>%|[€$£¥°]\S*|(?<=\s)[^\d\s]\S*)", plain)
     before = re.fullmatch(r"(?P<unit>[€$£¥]|[A-Z]{3}(?=\s))\s*(?P<number>.*\d)", plain)
-    for found in (after, before):
-        if found and any(_is_number(found["number"], mark) for mark in (decimal, other)):
-            return f"write the number alone, without {found['unit']!r}"
+    for match in (after, before):
+        if match and any(_is_number(match["number"], mark) for mark in (decimal, other)):
+            return f"write the number alone, without {match['unit']!r}"
     in_thousands = plain != text and _is_number(plain, decimal)
     if _is_number(text, other):
         thousands = f"; if it marks thousands, write {plain}" if in_thousands else ""

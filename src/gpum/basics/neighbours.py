@@ -118,6 +118,15 @@ def _farthest(points: np.ndarray, pool: np.ndarray, taken: np.ndarray, n: int) -
     return np.concatenate([taken, pool[chosen]])
 
 
+def distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of the first of each group of equal rows, ascending [n], and which of these groups each row is in [N]."""
+    _, first, number = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty(len(order), int)
+    rank[order] = np.arange(len(order))
+    return first[order], rank[number.ravel()]
+
+
 def extent(points: np.ndarray) -> float:
     """√(12 Σ var): the diagonal of the box on which the uniform distribution has the variances of the columns."""
     unit = float(np.ldexp(0.5, np.frexp(np.ptp(points))[1]))  # a power of two: squares neither overflow nor vanish

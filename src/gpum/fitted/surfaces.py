@@ -166,7 +166,7 @@ class FittedSurface(MeshedSurface):
         functions = functions * unit ** (-q / 2)
         constant = np.abs(functions[:, ~varying(values)]).max(0)  # 1/√volume, each on its connected component
         volume = float(np.sum(1 / constant**2))
-        return Spectrum(values, functions, _Unknowns(self), volume, q)
+        return Spectrum(values, functions, _Unknowns(self), volume)
 
     @cached_property
     def _sides(self) -> tuple[np.ndarray, np.ndarray]:
@@ -211,7 +211,7 @@ class _Unknowns:
     """Where rows lie between the values of a surface's eigenfunctions."""
 
     def __init__(self, surface: FittedSurface) -> None:
-        self._surface = surface
+        self._surface, self.dim = surface, surface.dim
 
     @property
     def nodes(self) -> np.ndarray:

@@ -24,7 +24,8 @@ from ..basics.progress import Reporter
 from ..basics.workers import results
 from ..heat import elements
 from ..heat.histograms import path_features
-from ..heat.spectral import MAX_SPECTRAL_DIM, eigenpairs
+from ..heat.spectra import Spectrum
+from ..heat.spectral import MAX_SPECTRAL_DIM, Eigenpairs, eigenpairs
 from ..manifold.boundary import DEFAULT_LEVEL, CorridorBoundary, variance_boundary
 from ..manifold.chart import Chart
 from ..manifold.complex import Complex, complex_of
@@ -50,9 +51,9 @@ TOLERANCE = 0.03  # of the first eigenvalues, when the mesh is refined
 
 @dataclass(frozen=True)
 class Domain:
-    """Eigenfunctions of one domain of a chart (of several, for draws of the metric)."""
+    """Eigenfunctions of one domain of a chart (of several, for draws of the metric), of a mesh or of a complex."""
 
-    pairs: tuple[Any, ...]  # eigenpairs of a mesh, or of a complex
+    pairs: tuple[Spectrum, ...]
 
     def at(self, points: np.ndarray) -> np.ndarray:
         """Eigenfunctions at chart points [n, q], [n, k]."""
@@ -66,7 +67,7 @@ class Domain:
     @property
     def change(self) -> float:
         """By how much the first eigenvalues changed at the last refinement of the mesh, relative; 0 without one."""
-        return max(float(np.nan_to_num(getattr(p, "change", 0.0))) for p in self.pairs)
+        return max(float(np.nan_to_num(p.change)) if isinstance(p, Eigenpairs) else 0.0 for p in self.pairs)
 
     @property
     def missing(self) -> int:
@@ -75,8 +76,12 @@ class Domain:
 
     @property
     def lost(self) -> bool:
-        """Whether rounding dominates the eigenvalues, as on a chart with a dimension of almost no extent."""
-        return any(getattr(p, "lost", False) for p in self.pairs)
+        """Whether rounding dominates the eigenvalues, as on a chart with a dimension of almost no extent.
+
+        Where elements are many orders of magnitude thinner than wide, only the stiffness across them survives rounding.
+        Then more eigenvalues are 0 than there are connected components.
+        """
+        return any(np.sum(p.values == 0) > p.n_connected_components for p in self.pairs)
 
     @property
     def connected(self) -> bool:
@@ -86,9 +91,7 @@ class Domain:
         eigenvalue near zero. For a complex that test would fail: a long thin tree of many rows has such an eigenvalue.
         """
         return all(
-            p.n_connected_components == 1
-            if isinstance(p, elements.ComplexEigenpairs)
-            else p.values[1] > CONNECTED * p.values[-1]
+            p.values[1] > CONNECTED * p.values[-1] if isinstance(p, Eigenpairs) else p.n_connected_components == 1
             for p in self.pairs
         )
 
@@ -117,7 +120,7 @@ def _equal(a: Complex, b: Complex) -> bool:
 
 def domain_of(charts: Sequence[Chart], n_modes: int) -> Domain:
     """The space of one domain: of one chart, or of several draws of it."""
-    pairs: list[Any] = []
+    pairs: list[Spectrum] = []
     for chart in charts:
         inside = chart.complex()
         if inside is None:
@@ -265,7 +268,7 @@ class ChartGeometry:
             if not used:
                 continue
             weight = log_prior + (log(1 - PLANE) if with_plane else 0.0)
-            at_nodes = domain.pairs[0].vectors if self.mesh is None else domain.at(_coordinates(surface))
+            at_nodes = domain.pairs[0].functions if self.mesh is None else domain.at(_coordinates(surface))
             space = NodeFeatures(at_nodes.astype(np.float32), domain.values)
             members.append(on_eigenfunctions(space, places, chart.dim, task, weight, level=level))
         if with_plane:

@@ -17,11 +17,9 @@ from math import log
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_matrix, diags
 
 from ..heat.covariances import Features
 from ..heat.elements import linear_nodes
-from ..heat.lanczos import lowest
 from ..heat.spectra import smoothness_of
 from ..heat.surfaces import SurfaceNodes
 from ..manifold.chart import Chart
@@ -41,10 +39,9 @@ class PathFeatures:
 
 def of_jumps(nodes: SurfaceNodes, n_modes: int, points: np.ndarray, ends: np.ndarray | None) -> NodeFeatures:
     """Eigenfunctions of the jump process along curves at `points`, and in the middle of each of the sides `ends`."""
-    pairs = lowest(nodes.stiffness, csr_matrix(diags(nodes.mass)), n_modes)
-    index, weights = nodes.corners(points)
-    values = np.einsum("nc,nck->nk", weights, pairs.vectors[index])
-    return NodeFeatures((values if ends is None else with_middles(values, ends)).astype(np.float32), pairs.values)
+    spectrum = nodes.spectrum(n_modes, lumped=True)
+    values = spectrum.at(points)
+    return NodeFeatures((values if ends is None else with_middles(values, ends)).astype(np.float32), spectrum.values)
 
 
 def of_paths(

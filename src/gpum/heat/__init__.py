@@ -1,12 +1,12 @@
 """Heat kernels on charts and atlases, by finite elements and by Brownian motion.
 
-Finite elements: `mesh` makes a mesh of any chart, `assembly` the stiffness and mass matrices of simplices, `lanczos`
-finds the lowest eigenpairs of sparse matrices, `spectral` those of the Laplace-Beltrami operator of a chart, `elements`
-those of a complex of simplices and corridors. Brownian motion: `brownian` simulates paths in a chart, `jumps` on nodes,
-`paths` makes kernels of them and `histograms` features. `kernel` is the one function for both. An `atlas` has its own
-matrices, from the stars around its rows: `simplicial`. An atlas, a mesh and the surfaces of a fit are `surfaces` of
-nodes and cells, whose eigenpairs are a `Spectrum`. `covariances` are the covariance functions of regression, `spectra`
-their weights. Names are imported on first use: covariances need no JAX.
+Every surface has one kind of spectrum, a `Spectrum` (`spectra`), which one solver finds: `lanczos`, of a stiffness and
+a mass matrix. These come from `simplicial` for the stars around the rows of an `atlas` and for the cells of a mesh
+(`meshes`) or of a fit, which are all `surfaces`; from `elements` for a complex of simplices and corridors; from
+`spectral` for a chart, of which `mesh` makes a mesh. `assembly` has the elements of both. Brownian motion: `brownian`
+simulates paths in a chart, `jumps` on nodes, `paths` makes kernels of them and `histograms` features. `kernel` is the
+one function for both. `covariances` are the covariance functions of regression.
+Names are imported on first use: covariances need no JAX.
 """
 
 from importlib import import_module

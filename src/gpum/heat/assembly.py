@@ -17,7 +17,7 @@ from math import factorial, sqrt
 import numpy as np
 
 from ..manifold.chart import Chart, evaluate
-from ..manifold.surface import quadratic
+from ..manifold.surface import quadratic, quadratic_slopes
 
 # Weight and barycentric coordinates of one point of each orbit; all permutations of the coordinates belong to the rule.
 # Of degree 4: Gauss (1-d), Dunavant 1985 (2-d), Keast 1986 (3-d).
@@ -49,15 +49,12 @@ def _permutations(values: tuple[float, ...]) -> set[tuple[float, ...]]:
     return {(v, *rest) for k, v in enumerate(values) for rest in _permutations(values[:k] + values[k + 1 :])}
 
 
-def shape_functions(weights: np.ndarray, linear: bool = False) -> tuple[np.ndarray, np.ndarray]:
+def shape_functions(weights: np.ndarray, linear: bool) -> tuple[np.ndarray, np.ndarray]:
     """Shape functions [r, local] at barycentric weights [r, c], and their derivatives by these, [r, local, c]."""
     r, c = weights.shape
     if linear:
         return weights, np.tile(np.eye(c), (r, 1, 1))
-    sides = np.zeros((r, c * (c - 1) // 2, c))
-    for k, (i, j) in enumerate(combinations(range(c), 2)):
-        sides[:, k, i], sides[:, k, j] = 4 * weights[:, j], 4 * weights[:, i]
-    return quadratic(weights), np.concatenate([np.eye(c) * (4 * weights - 1)[:, :, None], sides], 1)
+    return quadratic(weights), quadratic_slopes(weights)
 
 
 def on_simplices(chart: Chart, corners: np.ndarray, linear: bool = False) -> tuple[np.ndarray, np.ndarray]:
@@ -98,7 +95,7 @@ def quadratic_unknowns(*elements: np.ndarray) -> Unknowns:
     corner_ends, side_ends = np.cumsum([e.size for e in elements]), np.cumsum([len(p) for p in pairs])
     by_pair = iter(np.split(side.ravel() + len(vertices), side_ends[:-1]))
     of_elements = []
-    for e, own in zip(elements, np.split(corners.ravel(), corner_ends[:-1]), strict=True):
-        own_sides = [next(by_pair) for _ in combinations(range(e.shape[1]), 2)]
-        of_elements.append(np.concatenate([own.reshape(e.shape), np.stack(own_sides, 1)], 1))
+    for e, corner in zip(elements, np.split(corners.ravel(), corner_ends[:-1]), strict=True):
+        of_sides = [next(by_pair) for _ in combinations(range(e.shape[1]), 2)]
+        of_elements.append(np.concatenate([corner.reshape(e.shape), np.stack(of_sides, 1)], 1))
     return Unknowns(vertices, np.stack(np.divmod(codes, n), 1), of_elements)

@@ -16,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 
 from ..basics import checks, renamed
 from ..basics.checks import NoSurface
+from ..basics.neighbours import distance
 from ..basics.workers import one_blas_thread
 from ..manifold.atlas import SimplicialSurface, surface
 from ..manifold.surface import Location, Surface, span
@@ -120,7 +121,7 @@ class Atlas(MeshedSurface):
     @property
     def _sides(self) -> tuple[np.ndarray, np.ndarray]:
         pairs = self.projector_.edges
-        return pairs, np.linalg.norm(self.nodes_[pairs[:, 0]] - self.nodes_[pairs[:, 1]], axis=1)
+        return pairs, distance(self.nodes_, pairs)
 
     def project(self, rows: Any) -> Location:
         """The nearest points of the surface to rows [m, p], at what distance, and whether that is far from it."""

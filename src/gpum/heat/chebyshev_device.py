@@ -87,10 +87,10 @@ def _bands(A: csr_matrix) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         end = int(np.searchsorted(counts, width, side="right"))
         if end > begin:
             columns, entries = np.zeros((end - begin, width), np.int32), np.zeros((end - begin, width), np.float32)
-            own = slice(A.indptr[begin], A.indptr[end])
+            here = slice(A.indptr[begin], A.indptr[end])
             row = np.repeat(np.arange(end - begin), counts[begin:end])
-            slot = np.arange(own.stop - own.start) - np.repeat(A.indptr[begin:end] - own.start, counts[begin:end])
-            columns[row, slot], entries[row, slot] = A.indices[own], A.data[own]
+            slot = np.arange(here.stop - here.start) - np.repeat(A.indptr[begin:end] - here.start, counts[begin:end])
+            columns[row, slot], entries[row, slot] = A.indices[here], A.data[here]
             yield columns, entries
         begin, width = end, 2 * width
 

@@ -129,9 +129,9 @@ class Spectral(Weighted):
         if not varies.any():
             return 0.0
         w, lowest = self._raw()[0], self.values[varies][:1]
-        mine = float(self.power[~varies].sum()) if not varies.all() else float(self.power.mean())
-        mine /= float(matern_spectrum(lowest, self.nu, self.scale, self.dim)[0])  # of the lowest mode w is 1
-        return mine / (mine + float(w @ self.power))
+        constant = float(self.power[~varies].sum()) if not varies.all() else float(self.power.mean())
+        constant /= float(matern_spectrum(lowest, self.nu, self.scale, self.dim)[0])  # of the lowest mode w is 1
+        return constant / (constant + float(w @ self.power))
 
     def _raw(self) -> tuple[np.ndarray, np.ndarray]:
         """w and ∂w/∂log scale, with w = 1 for the lowest mode that is not constant."""
@@ -155,14 +155,14 @@ class Spectral(Weighted):
 
     def features(self, a: np.ndarray) -> np.ndarray:
         """F(a) = s(a) a √weights + a √offsets, [n, k]; s is 1 where the variance is below the bound."""
-        found = super().features(a)
+        F = super().features(a)
         if np.isfinite(self.bound):
-            found *= bounding(np.einsum("nk,nk->n", found, found), self.bound)[:, None]
-        return found if self.offsets is None else found + a * np.sqrt(self.offsets)
+            F *= bounding(np.einsum("nk,nk->n", F, F), self.bound)[:, None]
+        return F if self.offsets is None else F + a * np.sqrt(self.offsets)
 
     def roots(self, k: int) -> tuple[np.ndarray, np.ndarray]:
-        found = np.sqrt(self.weights)
-        return np.arange(k), found if self.offsets is None else found + np.sqrt(self.offsets)
+        roots = np.sqrt(self.weights)
+        return np.arange(k), roots if self.offsets is None else roots + np.sqrt(self.offsets)
 
     def slope(self, a: np.ndarray, V: np.ndarray) -> np.ndarray:
         w, dw = self._raw()
@@ -248,8 +248,8 @@ def distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     squares = of_a + of_b - 2 * a @ b.T
     i, j = np.nonzero(squares < CANCELS * (of_a + of_b))
     for begin in range(0, len(i), MANY):
-        some = slice(begin, begin + MANY)
-        squares[i[some], j[some]] = np.sum((a[i[some]] - b[j[some]]) ** 2, 1)
+        block = slice(begin, begin + MANY)
+        squares[i[block], j[block]] = np.sum((a[i[block]] - b[j[block]]) ** 2, 1)
     return np.sqrt(squares)
 
 
@@ -340,23 +340,24 @@ class KernelSum:
                 used, roots = kernel.roots(b.shape[1])
                 linear[used] += roots * beta[1:]
         by_smoothness = {
-            nu: (np.array([scale for scale, _ in some]), np.array([v for _, v in some])) for nu, some in groups.items()
+            nu: (np.array([scale for scale, _ in group]), np.array([v for _, v in group]))
+            for nu, group in groups.items()
         }
         columns = [np.array(column) for column in zip(*bounded, strict=True)]
         return cls(b, constant, linear, columns, by_smoothness, others)
 
     def __call__(self, a: np.ndarray) -> np.ndarray:
         """The sum at points a [m, k], [m]."""
-        found = self.constant + a @ self.linear
+        total = self.constant + a @ self.linear
         if self.bounded:
             weights, vectors, bounds = self.bounded
-            found += np.sum(bounding(a**2 @ weights.T, bounds) * (a @ vectors.T), 1)
+            total += np.sum(bounding(a**2 @ weights.T, bounds) * (a @ vectors.T), 1)
         for covariance, v in self.others:
-            found += covariance.gram(a, self.b) @ v
+            total += covariance.gram(a, self.b) @ v
         most = max((v.size for _, v in self.by_smoothness.values()), default=0)
         step = max(1, AT_ONCE // max(1, most))
-        for some in (slice(k, k + step) for k in range(0, len(a) if most else 0, step)):
-            d = distances(a[some], self.b)[:, None]
+        for block in (slice(k, k + step) for k in range(0, len(a) if most else 0, step)):
+            d = distances(a[block], self.b)[:, None]
             for nu, (scales, v) in self.by_smoothness.items():
-                found[some] += stationary(nu, d / scales[:, None]).reshape(len(d), -1) @ v.ravel()
-        return found
+                total[block] += stationary(nu, d / scales[:, None]).reshape(len(d), -1) @ v.ravel()
+        return total

@@ -12,20 +12,18 @@ until there are UNKNOWNS_PER_MODE unknowns for each mode.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import combinations, pairwise
-from typing import Any
+from itertools import combinations
 
 import numpy as np
 
 from ..basics.checks import NoSurface
 from ..manifold.chart import Chart, evaluate
 from ..manifold.complex import Complex, halved
-from ..manifold.surface import Surface, as_cells, combined
+from ..manifold.surface import Surface, as_cells
 from .assembly import on_simplices, quadratic_unknowns, quadrature, shape_functions
-from .lanczos import lowest
 from .simplicial import assemble
-from .surfaces import SurfaceNodes, row_sums
+from .spectra import Spectrum
+from .surfaces import SurfaceNodes, solved
 
 UNKNOWNS_PER_MODE = 12  # the highest mode then has an error of a few per cent, the first one of 1e-3
 MAX_HALVINGS = 3
@@ -34,31 +32,11 @@ LEAST_UNKNOWNS = 3  # for each mode: higher modes have no accuracy at all
 VOID = 1e-100  # least volume of a surface: eigenfunctions grow as 1/√volume, and their squares must not overflow
 
 
-@dataclass(frozen=True)
-class ComplexEigenpairs:
-    """Eigenvalues λ_i [k], ascending, and eigenfunctions φ_i at the unknowns [n, k] of a complex."""
+def eigenpairs(chart: Chart, whole: Complex, n_modes: int) -> Spectrum:
+    """The first eigenpairs of a complex in a chart, at the unknowns of the complex with its sides halved.
 
-    values: np.ndarray
-    vectors: np.ndarray
-    surface: Surface  # the complex with its sides halved, in the chart
-    volume: float
-    n_connected_components: int  # of the complex
-    residual: float = 0.0  # relative residual of the eigenfunctions
-    missing: int = 0  # requested pairs that the solver did not reach; they are left out
-    lost: bool = False  # whether eigenvalues are lost in rounding
-
-    @property
-    def dim(self) -> int:
-        """The dimension q of the surface."""
-        return self.surface.dim
-
-    def at(self, points: Any) -> np.ndarray:
-        """φ_i at points [n, q] of the chart, [n, k]; a point off the complex has the values of its nearest point."""
-        return combined(self.surface.project(np.atleast_2d(np.asarray(points, float))), self.vectors)
-
-
-def eigenpairs(chart: Chart, whole: Complex, n_modes: int) -> ComplexEigenpairs:
-    """The first eigenpairs of a complex in a chart; of the chart only the metric is used."""
+    Of the chart only the metric is used. A point off the complex has the values of its nearest point.
+    """
     fine = whole
     for _ in range(MAX_HALVINGS if whole.dim <= 2 else 0):
         if len(quadratic_unknowns(fine.simplices, fine.corridors)) >= UNKNOWNS_PER_MODE * n_modes:
@@ -66,29 +44,19 @@ def eigenpairs(chart: Chart, whole: Complex, n_modes: int) -> ComplexEigenpairs:
         fine = halved(fine)
     unknowns = quadratic_unknowns(fine.simplices, fine.corridors)
     n, (cell_dofs, corridor_dofs) = len(unknowns), unknowns.of_elements
-    K1, M1 = on_simplices(chart, fine.vertices[fine.simplices])
-    K2, M2 = _on_corridors(chart, fine)
-    K = assemble([(cell_dofs, K1), (corridor_dofs, K2)], n)
-    M = assemble([(cell_dofs, M1), (corridor_dofs, M2)], n)
-    volume = float(M.sum())
-    if not volume > VOID:
+    on_cells, on_corridors = on_simplices(chart, fine.vertices[fine.simplices]), _on_corridors(chart, fine)
+    K, M = assemble([(cell_dofs, *on_cells), (corridor_dofs, *on_corridors)], n)
+    if not (volume := float(M.sum())) > VOID:
         raise NoSurface(
             f"the surface has no volume ({volume:.3g}): its chart is flat everywhere; leave out copies of rows, or "
             "learn fewer dimensions"
         )
-    found = lowest(K, M, min(n_modes, n // LEAST_UNKNOWNS + 1))
-    # Where elements are many orders of magnitude thinner than wide, only the stiffness across them survives rounding.
-    # Then more eigenvalues are 0 than there are connected components.
-    lost = int(np.sum(found.values == 0)) > found.n_connected_components
     # A corridor is a cell whose last corner is repeated.
     q, middle = fine.dim, corridor_dofs[:, 2:]
     sides = [middle if i != j else corridor_dofs[:, 1:2] for i, j in combinations([0] + [1] * q, 2)]
     of_corridors = np.concatenate([corridor_dofs[:, [0] + [1] * q], *sides], 1)
     surface = _in_chart(fine, np.concatenate([cell_dofs, of_corridors]))
-    components = whole.n_connected_components()
-    return ComplexEigenpairs(
-        found.values, found.vectors, surface, volume, components, found.residual, found.missing, lost
-    )
+    return solved(surface, K, M, min(n_modes, n // LEAST_UNKNOWNS + 1))
 
 
 def _in_chart(c: Complex, unknowns: np.ndarray | None = None) -> Surface:
@@ -112,13 +80,9 @@ def linear_nodes(chart: Chart, whole: Complex) -> SurfaceNodes | None:
     blocks = [(fine.corridors, *_on_corridors(chart, fine, linear=True))]
     if fine.dim == 1:
         blocks.append((fine.simplices, *on_simplices(chart, fine.vertices[fine.simplices], linear=True)))
-    used, corner = np.unique(np.concatenate([cells for cells, _, _ in blocks]), return_inverse=True)
-    corner = corner.reshape(-1, 2)
-    ends = np.cumsum([0, *(len(cells) for cells, _, _ in blocks)])
-    numbers = [corner[a:b] for a, b in pairwise(ends)]
-    K = assemble([(dofs, stiffness) for dofs, (_, stiffness, _) in zip(numbers, blocks, strict=True)], len(used))
-    M = assemble([(dofs, mass) for dofs, (_, _, mass) in zip(numbers, blocks, strict=True)], len(used))
-    return SurfaceNodes(_in_chart(fine), used, K, row_sums(M))
+    used = np.unique(np.concatenate([cells for cells, _, _ in blocks]))
+    numbered = [(np.searchsorted(used, cells), K, M) for cells, K, M in blocks]
+    return SurfaceNodes(_in_chart(fine), used, *assemble(numbered, len(used)))
 
 
 def _on_corridors(chart: Chart, c: Complex, linear: bool = False) -> tuple[np.ndarray, np.ndarray]:

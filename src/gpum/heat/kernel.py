@@ -113,15 +113,15 @@ def _across_nodes(
         else np.concatenate([starts, checks.cloud(targets, "targets", columns=starts.shape[1])])
     )
     ordered, back = np.unique(checks.positives(times, "times", TIMES), return_inverse=True)
-    process = jumps.jump_process(nodes_of.stiffness, nodes_of.mass, float(ordered[0]))
+    process = jumps.jump_process(nodes_of.stiffness, nodes_of.lumped, float(ordered[0]))
     n_blocks, block = paths.blocks_of(n_paths)
     seeds = checks.random_state(random_state).randint(2**31 - 1, size=n_blocks).tolist()
     n = len(starts)
     first, last = np.arange(n), np.arange(n) if targets is None else np.arange(n, len(both))
     root = np.sqrt(process.volumes)
     fractions = jumps.node_fractions(process, nodes_of.corners(both), both, ordered, block, seeds)
-    found = [paths.kernel_of_blocks(blocks / root, first, last, True) for blocks in fractions]
-    kernel, std = (np.stack([np.asarray(pair[k]) for pair in found])[back] for k in (0, 1))
+    estimates = [paths.kernel_of_blocks(blocks / root, first, last, True) for blocks in fractions]
+    kernel, std = (np.stack([np.asarray(estimate[k]) for estimate in estimates])[back] for k in (0, 1))
     return kernel, std
 
 
@@ -153,7 +153,7 @@ def _walks(
     """Paths from node to node of a surface, each from a node of the cell in which its start lies."""
     nodes_of, columns = SurfaceNodes.of(surface), surface.nodes.shape[1]
     starts = checks.cloud([start] if np.ndim(start) == 1 else start, "start", columns=columns)
-    process = jumps.jump_process(nodes_of.stiffness, nodes_of.mass, time)
+    process = jumps.jump_process(nodes_of.stiffness, nodes_of.lumped, time)
     seed = int(checks.random_state(random_state).randint(2**31 - 1))
     nodes, weights = nodes_of.corners(starts)
     positions = []
@@ -223,9 +223,9 @@ def _from_paths(
 
     def run(points: np.ndarray, record: Any, extra: Any) -> np.ndarray:
         plan = paths.Plan(moving, points, dts, counts, n_blocks, block, seed, record, extra)
-        counted, outside = paths.run(plan, n_jobs, by_block=with_std and cells is not None)
+        recorded, outside = paths.run(plan, n_jobs, by_block=with_std)
         warn_of_outside(outside, float(dts.max()))
-        return counted
+        return recorded
 
     if cells is None:
         G = evaluate(chart, "metric", targets)
@@ -233,19 +233,20 @@ def _from_paths(
         if radius is not None:
             omega = np.full(len(ordered), checks.positive(radius, "radius", "None balances noise and blur"))
         extra = (targets.astype(dtype), G.astype(dtype), omega.astype(dtype), moving.low, moving.high)
-        found = run(starts, paths.in_balls, (*extra, np.asarray(moving.periodic)))
-        fraction = np.moveaxis(found.sum(1), 1, 0) / (n_blocks * block)  # [times, starts, targets]
+        hits = np.moveaxis(run(starts, paths.in_balls, (*extra, np.asarray(moving.periodic))), 2, 0)
         volumes = paths.ball_volumes(chart, targets, G, omega)[:, None]
-        std = np.sqrt(fraction * (1 - fraction) / (n_blocks * block)) / volumes
-        return (fraction / volumes)[back], std[back], float(dts.max())
+        kernel = hits.sum(2) / (n_blocks * block) / volumes  # hits are [times, starts, blocks, targets]
+        # Paths are spread evenly within a block, so that the error is that among blocks, not that of independent paths.
+        std = (hits.std(2, ddof=1) / (block * np.sqrt(n_blocks)) / volumes)[back] if with_std else None
+        return kernel[back], std, float(dts.max())
 
     points, index = np.unique(np.concatenate([starts, targets]), axis=0, return_inverse=True)
     index = index.ravel()
-    found = run(points, paths.histogram, paths.counted_in(cells, dtype))
+    counted = run(points, paths.histogram, paths.counted_in(cells, dtype))
     first, second = index[: len(starts)], index[len(starts) :]
-    each, kernels, errors = n_blocks * block / found.shape[1], [], []
+    each, kernels, errors = n_blocks * block / counted.shape[1], [], []
     for k, t in enumerate(ordered):
-        scaled = paths.scaled_fractions(found[:, :, k], each, cells, cells.merged(t))
+        scaled = paths.scaled_fractions(counted[:, :, k], each, cells, cells.merged(t))
         kernel, error = paths.kernel_of_blocks(scaled, first, second, with_std)
         kernels.append(kernel)
         errors.append(error)

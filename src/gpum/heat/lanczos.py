@@ -111,23 +111,23 @@ def _dense(K: np.ndarray, M: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray
     are close. So ν of M u = ν (K + sM) u is solved for, with a shift not far above the requested λ.
     """
     mean = float(np.trace(K) / np.trace(M))
-    shift, found = FIRST * mean, None
+    shift, best = FIRST * mean, None
     for _ in range(SHIFTS):
         try:
             nu, u = eigh(M, K + shift * M, subset_by_index=(len(K) - k, len(K) - 1))
         except LinAlgError:  # to rounding, K + sM is not positive definite
-            if found is not None:
+            if best is not None:
                 break
             shift *= HIGHER
             continue
         values = np.maximum(1 / nu[::-1] - shift, 0.0)[1:]
-        found = values, u[:, ::-1][:, 1:]
+        best = values, u[:, ::-1][:, 1:]
         if values[0] >= LOW * shift or shift <= ROUNDING * mean:
             break
         shift = max(float(values[0]), ROUNDING * mean)
-    if found is None:
+    if best is None:
         raise NoSurface(f"the eigenfunctions of the surface were not found: its matrices are singular; {ADVICE}")
-    values, u = found
+    values, u = best
     return values, u / np.sqrt(np.sum(u * (M @ u), 0))
 
 

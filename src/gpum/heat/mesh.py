@@ -11,18 +11,19 @@ position it is at least 2r thick if some ball of radius r inside the domain hold
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 from math import factorial
 
 import numpy as np
 from scipy import ndimage
-from scipy.spatial import Delaunay
 
 from ..basics import neighbours
 from ..basics.checks import NoSurface
 from ..manifold import Chart, evaluate
+from ..manifold.chart import lattice
+from ..manifold.gaps import simplices as delaunay
 from ..manifold.straight import probe
 from ..manifold.surface import Surface
 
@@ -95,7 +96,7 @@ def measure(chart: Chart) -> Size:
     for k, a in enumerate(np.argsort(lengths)):  # cells are cubes, but at least ACROSS span a thin box
         count = max(lengths[a] * (left / np.prod(np.sort(lengths)[k:])) ** (1 / (q - k)), ACROSS)
         cells[a], left = int(count), left / count
-    middles = _product((np.arange(n) + 0.5) / n for n in cells)
+    middles = lattice((np.arange(n) + 0.5) / n for n in cells)
     raster = evaluate(chart, "inside", size.coordinates(middles)).reshape(cells)
     return replace(size, raster=raster, n_connected_components=_raster_components(raster))
 
@@ -135,14 +136,14 @@ def make_mesh(chart: Chart, size: Size, step: float) -> Mesh:
 
     raster = size.raster
     if raster.all():
-        positions, simplices = _product(np.arange(n + 1.0) for n in counts), _box_simplices(tuple(counts + 1))
+        positions, simplices = lattice(np.arange(n + 1.0) for n in counts), _box_simplices(tuple(counts + 1))
         n_components = 1
     else:
         cell = counts / raster.shape  # size of the raster's cells
         level = _levels(raster, cell)
         nodes = _nodes(level, counts)
         positions = _with_cuts(nodes[inside(nodes)], _cuts(inside, level, counts), level, counts)
-        simplices = _simplices(positions)
+        simplices = delaunay(positions)
         simplices = simplices[_belongs(inside, positions[simplices], raster, cell)]
         n_components = Surface(positions, simplices).n_connected_components
     used, simplices = np.unique(simplices, return_inverse=True)
@@ -151,17 +152,11 @@ def make_mesh(chart: Chart, size: Size, step: float) -> Mesh:
     return Mesh(nodes, simplices, n_components, n_components > size.n_connected_components)
 
 
-def _product(axes: Iterable[np.ndarray]) -> np.ndarray:
-    """The product of coordinate values, [n, q]."""
-    axes = list(axes)
-    return np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, len(axes)).astype(float)
-
-
 def _box_simplices(shape: tuple[int, ...]) -> np.ndarray:
     """Each cell of a grid of nodes cut into q! simplices (Kuhn): conforming, and glued ends match."""
     q = len(shape)
     stride = np.array([int(np.prod(shape[a + 1 :])) for a in range(q)])
-    base = np.stack(np.meshgrid(*[np.arange(n - 1) for n in shape], indexing="ij"), -1).reshape(-1, q) @ stride
+    base = lattice(np.arange(n - 1) for n in shape) @ stride
     cells = []
     for order in permutations(range(q)):
         corner = np.concatenate([[0], np.cumsum(stride[list(order)])])
@@ -196,11 +191,11 @@ def _levels(raster: np.ndarray, cell: np.ndarray) -> np.ndarray:
 
 def _nodes(level: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Nodes of the grid, halved where `level` says so."""
-    found = [_product(np.arange(n + 1.0) for n in counts)]
+    levels = [lattice(np.arange(n + 1.0) for n in counts)]
     for k in range(1, level.max() + 1):
-        positions = _product(np.arange(n * 2**k + 1) / 2**k for n in counts)
-        found.append(positions[_at(level, positions, counts) >= k])
-    return np.unique(np.concatenate(found), axis=0)
+        positions = lattice(np.arange(n * 2**k + 1) / 2**k for n in counts)
+        levels.append(positions[_at(level, positions, counts) >= k])
+    return np.unique(np.concatenate(levels), axis=0)
 
 
 def _cuts(inside: Inside, level: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -213,7 +208,7 @@ def _cuts(inside: Inside, level: np.ndarray, counts: np.ndarray) -> np.ndarray:
                 k + 2
             )  # also where the domain is narrow between two nodes
             shape = tuple(map(len, axes))
-            positions = _product(axes)
+            positions = lattice(axes)
             here = _at(level, positions, counts) == k
             flags = np.full(len(positions), -1, np.int8)
             flags[here] = inside(positions[here])
@@ -237,15 +232,6 @@ def _with_cuts(nodes: np.ndarray, cuts: np.ndarray, level: np.ndarray, counts: n
         return np.concatenate([nodes, cuts])
     near = SLIVER / 2.0 ** _at(level, nodes, counts)
     return np.concatenate([nodes[neighbours.nearest(cuts, 1, nodes)[0][:, 0] > near], cuts])
-
-
-def _simplices(positions: np.ndarray) -> np.ndarray:
-    if positions.shape[1] == 1:
-        order = np.argsort(positions[:, 0])
-        return np.stack([order[:-1], order[1:]], 1)
-    if len(positions) < positions.shape[1] + 2:  # too few for Qhull
-        return np.zeros((0, positions.shape[1] + 1), int)
-    return Delaunay(positions, qhull_options="Qbb Qc Q12 QJ Pp").simplices
 
 
 def _belongs(inside: Inside, corners: np.ndarray, raster: np.ndarray, cell: np.ndarray) -> np.ndarray:

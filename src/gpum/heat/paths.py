@@ -31,6 +31,7 @@ from ..basics import padding
 from ..basics.checks import NoSurface
 from ..basics.workers import results
 from ..manifold import Chart, StraightChart, evaluate, magnification
+from ..manifold.chart import lattice
 from ..manifold.stars import ball
 from ..persistence.programs import cached_programs
 from . import brownian
@@ -148,20 +149,20 @@ def make_cells(chart: StraightChart, smallest_time: float, n_paths: int) -> Cell
     edges = tuple(np.linspace(0, length, n + 1) for length, n in zip(lengths, counts, strict=True))
     n_sub = SUBCELLS if len(counts) <= 3 else 2
     middles = [(np.arange(n * n_sub) + 0.5) * h / n_sub for n, h in zip(counts, sizes, strict=True)]
-    points = np.stack(np.meshgrid(*middles, indexing="ij"), -1).reshape(-1, len(counts))
+    points = lattice(middles)
     inside = evaluate(chart, "inside", points)
     subvolumes = np.zeros(len(points))
     subvolumes[inside] = np.prod(sizes / n_sub) * evaluate(chart, magnification, points[inside])
     by_cell = subvolumes.reshape([k for n in counts for k in (int(n), n_sub)])
     volumes = by_cell.sum(tuple(range(1, 2 * len(counts), 2)))
     # A cell of which fewer than one subcell is inside is added to its nearest neighbour: a path may still reach it.
-    some = volumes[volumes > 0]
-    if not len(some):
+    with_volume = volumes[volumes > 0]
+    if not len(with_volume):
         raise NoSurface(
             f"no cell of a histogram of {' × '.join(map(str, counts))} cells is inside the boundary; loosen the "
             "boundary level or use estimator='ball'"
         )
-    sliver = volumes < np.median(some) / n_sub ** len(counts)
+    sliver = volumes < np.median(with_volume) / n_sub ** len(counts)
     nearest = ndimage.distance_transform_edt(sliver, sizes, return_distances=False, return_indices=True)
     home = np.ravel_multi_index(tuple(nearest), volumes.shape).ravel()
     volumes = np.bincount(home, volumes.ravel(), volumes.size).reshape(volumes.shape)

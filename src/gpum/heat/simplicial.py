@@ -29,22 +29,22 @@ CONSISTENT = 0.4  # c
 DOMINANT = 0.8  # fraction of m_i that c·2Σ_j e_ij may reach, so that M stays positive definite
 
 
-def assemble(blocks: Sequence[tuple[np.ndarray, np.ndarray]], n: int) -> csr_matrix:
-    """The matrix [n, n] that is the sum of element matrices: unknowns [m, local] and values [m, local, local]."""
-    rows = [np.repeat(unknowns, unknowns.shape[1], 1).ravel() for unknowns, _ in blocks]
-    columns = [np.tile(unknowns, (1, unknowns.shape[1])).ravel() for unknowns, _ in blocks]
-    values = np.concatenate([matrix.ravel() for _, matrix in blocks])
-    return coo_matrix((values, (np.concatenate(rows), np.concatenate(columns))), shape=(n, n)).tocsr()
+def assemble(blocks: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], n: int) -> tuple[csr_matrix, csr_matrix]:
+    """K and M [n, n], the sums of those of elements: unknowns [m, local], K and M [m, local, local] for each kind."""
+    rows = np.concatenate([np.repeat(unknowns, unknowns.shape[1], 1).ravel() for unknowns, _, _ in blocks])
+    columns = np.concatenate([np.tile(unknowns, (1, unknowns.shape[1])).ravel() for unknowns, _, _ in blocks])
+    K, M = (np.concatenate([block[k].ravel() for block in blocks]) for k in (1, 2))
+    return tuple(coo_matrix((values, (rows, columns)), shape=(n, n)).tocsr() for values in (K, M))
 
 
 def on_cells(blocks: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], n: int) -> tuple[csr_matrix, csr_matrix]:
     """K and M [n, n] of cells: their corners [m, q + 1], volumes [m] and stiffness matrices [m, q + 1, q + 1]."""
-    masses = []
-    for corners, volume, _ in blocks:
+    elements = []
+    for corners, volume, stiffness in blocks:
         c = corners.shape[1]
         local = (1 - CONSISTENT) * np.eye(c) / c + CONSISTENT * (1 + np.eye(c)) / (c * (c + 1))
-        masses.append((corners, volume[:, None, None] * local))
-    return assemble([(corners, stiffness) for corners, _, stiffness in blocks], n), assemble(masses, n)
+        elements.append((corners, stiffness, volume[:, None, None] * local))
+    return assemble(elements, n)
 
 
 def of_distances(squares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,7 +1,7 @@
 """A surface as a space of GeometricKernels, so that the kernels of that library act on it.
 
 Eigenfunctions there have mean square 1, here ∫φ² = 1: they differ by √volume. With `normalize=True` a Matérn kernel of
-theirs is that of `Kernels.features` with variance 1. Gradients go to the parameters of a kernel, not to points.
+theirs is that of `Spectrum.features` with variance 1. Gradients go to the parameters of a kernel, not to points.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..basics.checks import GpumError
 
 
 class SurfaceSpace(DiscreteSpectrumSpace):
-    """A surface with the eigenpairs `pairs` (see `spectra.Kernels`); each pair is a level."""
+    """A surface with the eigenpairs `pairs` (see `spectra.Spectrum`); each pair is a level."""
 
     def __init__(self, pairs: Any) -> None:
         self.pairs = pairs

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, log, pi
@@ -69,25 +68,53 @@ def modes_for(count: Callable[[float], float], t: float) -> int:
     return ceil(1.1 * count(2 * log(1 / TAIL) / t)) + 20
 
 
-class Kernels(ABC):
-    """Kernels from eigenpairs.
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """Eigenvalues λ_i [k] of -Δ on a surface, ascending, and eigenfunctions φ_i, from which kernels follow.
 
-    A subclass has `values` λ [k], `vectors` φ at its nodes, `dim` q, `volume`, and `at(X)`, φ at points.
+    Attributes
+    ----------
+    values : λ_i, [k].
+    functions : φ_i at the nodes [V, k], with ∫ φ_i φ_j = δ_ij; between nodes they are linear. Where elements are
+        quadratic they are at the `unknowns` of the surface.
+    surface : onto which points are projected.
+    volume : of the surface.
+    missing : how many of the requested pairs the solver did not reach; they are left out.
+    residual : relative residual of the eigenfunctions.
+    n_connected_components : of the surface; so many of the values are 0.
     """
 
     values: np.ndarray
-    vectors: Any
-    dim: Any
-    volume: Any
-
-    @abstractmethod
-    def at(self, points: Any) -> np.ndarray:
-        """φ_i at points, [n, k]."""
+    functions: np.ndarray
+    surface: Any  # with `project` and `dim`
+    volume: float
+    missing: int = 0
+    residual: float = 0.0
+    n_connected_components: int = 1
 
     @property
-    @abstractmethod
+    def dim(self) -> int:
+        """The dimension q of the surface."""
+        return int(self.surface.dim)
+
+    @property
     def points(self) -> np.ndarray:
-        """Points of the surface as `at` takes them, [V, p]: its nodes."""
+        """The nodes of the surface as rows of the data space, [V, p]."""
+        return self.surface.nodes
+
+    @property
+    def vectors(self) -> np.ndarray:
+        """`functions`, as version 1.0 names them."""
+        return self.functions
+
+    @property
+    def atlas(self) -> Any:
+        """`surface`, as version 1.0 names it for an atlas."""
+        return self.surface
+
+    def at(self, points: Any) -> np.ndarray:
+        """φ_i at rows [n, p] of the data space, [n, k]: at the point of the surface nearest to each."""
+        return combined(self.surface.project(points), self.functions)
 
     def heat(self, t: float) -> np.ndarray:
         """Weights of eigenfunctions in the heat kernel at time t: e^{-λt/2}, [k]."""
@@ -139,44 +166,3 @@ class Kernels(ABC):
         if variance is not None:
             weights = weights * checks.positive(variance, "variance", "1 is the default") * self.volume / weights.sum()
         return self.at(X) * np.sqrt(weights)
-
-
-@dataclass(frozen=True, eq=False)
-class Spectrum(Kernels):
-    """Eigenvalues λ_i [k] of -Δ on a surface, ascending, and eigenfunctions φ_i.
-
-    Attributes
-    ----------
-    values : λ_i, [k].
-    functions : φ_i at the nodes [V, k], with ∫ φ_i φ_j = δ_ij; between nodes they are linear.
-    volume, dim : of the surface.
-    missing : how many of the requested pairs the solver did not reach; they are left out.
-    residual : relative residual of the eigenfunctions.
-    """
-
-    values: np.ndarray
-    functions: np.ndarray
-    surface: Any  # with `project`
-    volume: float
-    dim: int
-    missing: int = 0
-    residual: float = 0.0
-
-    @property
-    def points(self) -> np.ndarray:
-        """The nodes of the surface as rows of the data space, [V, p]."""
-        return self.surface.nodes
-
-    @property
-    def vectors(self) -> np.ndarray:
-        """`functions`, as version 1.0 names them for an atlas."""
-        return self.functions
-
-    @property
-    def atlas(self) -> Any:
-        """`surface`, as version 1.0 names it for an atlas."""
-        return self.surface
-
-    def at(self, points: Any) -> np.ndarray:
-        """φ_i at rows [n, p] of the data space, [n, k]: at the point of the surface nearest to each."""
-        return combined(self.surface.project(points), self.functions)

@@ -1,16 +1,15 @@
-"""Eigenpairs of the Laplace-Beltrami operator by finite elements, and kernels from them.
+"""Eigenpairs of the Laplace-Beltrami operator of a chart by quadratic finite elements on a mesh as fine as they need.
 
     -Δφ_i = λ_i φ_i with Neumann boundary,    ∫ φ_i φ_j dV = δ_ij
 
-Kernels from them are in `spectra`.
-In the chart the weak form is ∫ √G ∇uᵀ G⁻¹ ∇v dx = λ ∫ √G u v dx; quadratic elements.
+In the chart the weak form is ∫ √G ∇uᵀ G⁻¹ ∇v dx = λ ∫ √G u v dx. Kernels from eigenpairs are in `spectra`.
 """
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from math import pi
 from typing import Any
 
@@ -19,13 +18,12 @@ import numpy as np
 from ..basics import checks
 from ..basics.checks import NoSurface
 from ..manifold.chart import Chart
-from ..manifold.surface import Surface, combined
+from ..manifold.surface import Surface
 from .assembly import on_simplices, quadratic_unknowns
-from .lanczos import lowest
 from .mesh import Mesh, Size, finest, make_mesh, measure
 from .simplicial import assemble
-from .spectra import MAX_MODES, USUAL_MODES, Kernels, modes_for, weyl
-from .surfaces import MeshedSurface, modes_from
+from .spectra import MAX_MODES, USUAL_MODES, Spectrum, modes_for, weyl
+from .surfaces import MeshedSurface, modes_from, solved
 
 PER_WAVE = {1: 4.0, 2: 4.0, 3: 2.5}  # elements per wave length of the last mode; in 3-d each costs far more
 MAX_SPECTRAL_DIM = 3  # above, method="auto" takes Brownian paths: meshes have too many elements
@@ -36,28 +34,21 @@ FIRST = 8  # eigenvalues compared
 ON_MESH = 1e-9  # of the chart's longest side: a smaller distance from the mesh is rounding
 
 
-@dataclass(frozen=True)
-class Eigenpairs(Kernels):
-    """Eigenvalues λ_i [k], ascending, eigenfunctions φ_i at the unknowns [n, k] of a mesh, and how exact they are."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Eigenpairs(Spectrum):
+    """The spectrum of a chart by quadratic elements, and how exact it is; points are coordinates of the chart.
 
-    values: np.ndarray
-    vectors: np.ndarray
+    Attributes
+    ----------
+    mesh : the mesh; the nodes of `surface` are its own in units of surface length, with glued opposite ends of periodic
+        coordinates.
+    change : relative change of the first eigenvalues at the last refinement; NaN where there was none.
+    per_wave : elements per wave length of the last mode.
+    """
+
     mesh: Mesh
-    dofs: np.ndarray  # unknowns of each simplex, opposite ends of periodic coordinates glued, [simplices, local]
-    bounds: np.ndarray
-    periodic: tuple[bool, ...]
-    volume: float
-    speed: np.ndarray  # surface length of a unit of each coordinate, on average, [q]
-    n_connected_components: int  # of the mesh, after gluing
-    residual: float  # relative residual of the eigenvectors
-    missing: int = 0  # requested pairs that the solver did not reach; they are left out
-    change: float = np.nan  # relative change of the first eigenvalues at the last refinement; NaN where there was none
-    per_wave: float = np.nan  # elements per wave length of the last mode
-
-    @property
-    def dim(self) -> int:
-        """The dimension q of the surface."""
-        return self.mesh.nodes.shape[1]
+    change: float = np.nan
+    per_wave: float = np.nan
 
     @property
     def points(self) -> np.ndarray:
@@ -67,30 +58,21 @@ class Eigenpairs(Kernels):
     @property
     def unknowns(self) -> int:
         """The number of unknowns of the finite elements."""
-        return len(self.vectors)
+        return len(self.functions)
 
     @property
     def torn(self) -> bool:
         """Whether the mesh has more connected components than the domain, so that heat cannot flow where it should."""
         return self.mesh.torn
 
-    @cached_property
-    def surface(self) -> Surface:
-        """The mesh as a surface in the chart, with distances in units of surface length; unknowns are its values."""
-        low, high = self.bounds.T
-        period = np.stack([low, np.where(self.periodic, high - low, np.inf)], 1) if any(self.periodic) else None
-        return Surface(
-            self.mesh.nodes * self.speed, self.mesh.simplices, scale=1 / self.speed, unknowns=self.dofs, period=period
-        )
-
     def at(self, points: Any) -> np.ndarray:
         """φ_i at points [n, q] of the chart, [n, k]; off the mesh those of the nearest point of it (see `off`)."""
-        return combined(self.surface.project(np.atleast_2d(np.asarray(points, float))), self.vectors)
+        return super().at(np.atleast_2d(np.asarray(points, float)))
 
     def off(self, points: Any) -> np.ndarray:
         """How far points [n, q] are off the mesh, in units of surface length, [n]: 0 on it."""
         distance = self.surface.project(np.atleast_2d(np.asarray(points, float))).distance
-        return np.where(distance > ON_MESH * float(np.max(self.speed * np.ptp(self.bounds, axis=1))), distance, 0.0)
+        return np.where(distance > ON_MESH * float(np.ptp(self.surface.nodes, axis=0).max()), distance, 0.0)
 
     def kernel(self, weights: np.ndarray, x: Any, y: Any | None = None) -> np.ndarray:
         """Σ_i weights_i φ_i(x) φ_i(y), [n, m]; symmetric and positive semi-definite for y = None."""
@@ -265,23 +247,14 @@ def _solve(chart: Chart, size: Size, mesh: Mesh, step: float, n_modes: int) -> E
     number = _glued(chart, points)
     dofs, n = number[unknowns.of_elements[0]], int(number.max()) + 1
     stiffness, mass = on_simplices(chart, mesh.nodes[mesh.simplices])
-    K, M = assemble([(dofs, stiffness)], n), assemble([(dofs, mass)], n)
-    found = lowest(K, M, n_modes)
-    bounds = np.asarray(chart.bounds, float)
-    return Eigenpairs(
-        values=found.values,
-        vectors=found.vectors,
-        mesh=mesh,
-        dofs=dofs,
-        bounds=bounds,
-        periodic=tuple(chart.periodic),
-        volume=float(M.sum()),
-        speed=size.lengths / np.ptp(bounds, axis=1),
-        n_connected_components=found.n_connected_components,
-        residual=found.residual,
-        missing=found.missing,
-        per_wave=2 * pi / float(np.sqrt(max(found.values[-1], 1e-300))) / step,
-    )
+    K, M = assemble([(dofs, stiffness, mass)], n)
+    low, high = np.asarray(chart.bounds, float).T
+    speed = size.lengths / (high - low)  # surface length of a unit of each coordinate, on average
+    period = np.stack([low, np.where(chart.periodic, high - low, np.inf)], 1) if any(chart.periodic) else None
+    surface = Surface(mesh.nodes * speed, mesh.simplices, scale=1 / speed, unknowns=dofs, period=period)
+    pairs = solved(surface, K, M, n_modes)
+    per_wave = 2 * pi / float(np.sqrt(max(pairs.values[-1], 1e-300))) / step
+    return Eigenpairs(**vars(pairs), mesh=mesh, per_wave=per_wave)
 
 
 def _glued(chart: Chart, points: np.ndarray) -> np.ndarray:

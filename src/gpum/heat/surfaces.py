@@ -70,21 +70,13 @@ class MeshedSurface(ABC):
         n = min(n, len(np.unique(self.cells)))
         solved: Spectrum | None = vars(self).get("_solved")
         if solved is None or len(solved.values) + solved.missing < n:
-            solved = vars(self)["_solved"] = self._solve(n)
+            solved = vars(self)["_solved"] = SurfaceNodes.of(self).spectrum(n)
         values, functions = solved.values[:n], solved.functions[:, :n]
         return replace(solved, values=values, functions=functions, missing=n - len(values))
 
     def spectrum_of_jumps(self, n: int) -> Spectrum:
         """As `spectrum`, of the jump process from node to node, whose masses are lumped (see `jumps`)."""
-        return self._solve(min(n, len(np.unique(self.cells))), lumped=True)
-
-    def _solve(self, n: int, lumped: bool = False) -> Spectrum:
-        used = np.unique(self.cells)
-        K, M = (matrix[used][:, used].tocsr() for matrix in self.elements())
-        pairs = lowest(K, diags(row_sums(M)).tocsr() if lumped else M, n)
-        functions = np.zeros((len(self.nodes), len(pairs.values)))
-        functions[used] = pairs.vectors
-        return Spectrum(pairs.values, functions, self, self.volume, self.dim, pairs.missing, pairs.residual)
+        return SurfaceNodes.of(self).spectrum(n, lumped=True)
 
     def heat_kernel(self, starts: Any, targets: Any, times: Any, n_modes: int | None = None) -> np.ndarray:
         """K_t between rows of the data space, [times, starts, targets]; targets=None means the starts."""
@@ -128,33 +120,49 @@ def modes_from(surface: MeshedSurface, min_time: float) -> int:
     return min(modes_for(partial(weyl, surface.volume, surface.dim), min_time), MAX_MODES)
 
 
-def row_sums(M: csr_matrix) -> np.ndarray:
-    """The lumped mass [V] of a mass matrix."""
-    return np.asarray(M.sum(1)).ravel()
+def solved(surface: Any, K: csr_matrix, M: csr_matrix, n: int) -> Spectrum:
+    """The n lowest solutions of K u = λ M u, with the matrices of a surface, as its spectrum."""
+    pairs = lowest(K, M, n)
+    return Spectrum(
+        pairs.values, pairs.vectors, surface, float(M.sum()), pairs.missing, pairs.residual,
+        pairs.n_connected_components,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
 class SurfaceNodes:
-    """The nodes of a surface that belong to a cell, between which paths jump (see `jumps`).
+    """The nodes of a surface that belong to a cell, and the linear elements between them.
 
     Attributes
     ----------
     surface : onto which rows are projected.
     index : numbers of the nodes among all of the surface, ascending, [n].
-    stiffness, mass : the stiffness matrix [n, n] and lumped masses [n] between them.
+    stiffness, mass : matrices between them, [n, n].
     """
 
     surface: Any
     index: np.ndarray
     stiffness: csr_matrix
-    mass: np.ndarray
+    mass: csr_matrix
 
     @classmethod
     def of(cls, surface: MeshedSurface) -> SurfaceNodes:
         """The nodes of a surface with its elements."""
         index = np.unique(surface.cells)
-        K, M = surface.elements()
-        return cls(surface, index, K[index][:, index], row_sums(M)[index])
+        return cls(surface, index, *(matrix[index][:, index].tocsr() for matrix in surface.elements()))
+
+    @property
+    def lumped(self) -> np.ndarray:
+        """The mass of each node, [n]."""
+        return np.asarray(self.mass.sum(1)).ravel()
+
+    def spectrum(self, n: int, lumped: bool = False) -> Spectrum:
+        """The first n eigenpairs, at all nodes of the surface; with lumped masses those of paths (see `jumps`)."""
+        M = diags(self.lumped).tocsr() if lumped else self.mass
+        pairs = solved(self.surface, self.stiffness, M, n)
+        functions = np.zeros((len(self.surface.nodes), len(pairs.values)))
+        functions[self.index] = pairs.functions
+        return replace(pairs, functions=functions)
 
     def corners(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
         """The nodes that rows [m, p] lie between, and their weights, [m, q + 1] each."""

@@ -34,6 +34,7 @@ from scipy.spatial import KDTree
 
 from ..basics.checks import NoSurface
 from ..manifold import Chart, drift, evaluate, inverse_root
+from ..manifold.chart import lattice
 from ..persistence.programs import cached_programs
 
 TABLE_ERROR = 2e-3
@@ -125,7 +126,7 @@ def _table(chart: Chart, n: int) -> tuple[Table, np.ndarray]:
     beyond = np.where(periodic, 0, int(np.ceil(MARGIN * n)))
     low, high, shape = box[:, 0] - beyond * cell, box[:, 1] + beyond * cell, tuple(int(m) for m in n + 2 * beyond)
     axes = [a + h * (np.arange(m) + 0.5) for a, h, m in zip(low, cell, shape, strict=True)]
-    points = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, q)
+    points = lattice(axes)
     fraction = _fraction_inside(chart, points, cell, shape)
     partly = ((fraction > 0) & np.all((points > box[:, 0]) & (points < box[:, 1]), axis=1)).reshape(shape)
     upper = np.triu_indices(q)

@@ -114,13 +114,13 @@ class SumOf(Term):
         return sum(v * term.diag(surface, a) for v, term in zip(self.shares, self.terms, strict=True))  # type: ignore[return-value]
 
     def features(self, surface: np.ndarray | None, a: np.ndarray) -> np.ndarray | None:
-        found = []
+        features = []
         for v, term in zip(self.shares, self.terms, strict=True):
             F = term.features(surface, a)
             if F is None:
                 return None
-            found.append(np.sqrt(v) * F)
-        return np.concatenate(found, 1)
+            features.append(np.sqrt(v) * F)
+        return np.concatenate(features, 1)
 
 
 @dataclass(frozen=True)
@@ -130,23 +130,23 @@ class ProductOf(Term):
     terms: tuple[Term, ...]
 
     def gram(self, surface: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        found = self.terms[0].gram(surface, a, b)
+        K = self.terms[0].gram(surface, a, b)
         for term in self.terms[1:]:
-            found = found * term.gram(surface, a, b)
-        return found
+            K = K * term.gram(surface, a, b)
+        return K
 
     def diag(self, surface: np.ndarray, a: np.ndarray) -> np.ndarray:
         return np.prod([term.diag(surface, a) for term in self.terms], axis=0)
 
     def features(self, surface: np.ndarray | None, a: np.ndarray) -> np.ndarray | None:
         """All products of a feature of each term."""
-        found = np.ones((len(a), 1))
+        products = np.ones((len(a), 1))
         for term in self.terms:
             F = term.features(surface, a)
-            if F is None or found.shape[1] * F.shape[1] > MOST_FEATURES:
+            if F is None or products.shape[1] * F.shape[1] > MOST_FEATURES:
                 return None
-            found = (found[:, :, None] * F[:, None]).reshape(len(a), -1)
-        return found
+            products = (products[:, :, None] * F[:, None]).reshape(len(a), -1)
+        return products
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@
 mapping; `boundary` and `gaps` say where a learned surface ends, `complex` gives its domain as simplices and
 corridors; `learned` and `analytic` are the charts themselves, `straight` is any chart in even coordinates.
 `atlas` makes a surface of local fits (`tangents`), their simplices (`stars`) and nodes between rows
-(`filling`). Names are imported on first use: what needs no chart needs no JAX.
+(`refinement`). Names are imported on first use: what needs no chart needs no JAX.
 """
 
 from importlib import import_module

@@ -20,8 +20,8 @@ from scipy.sparse.csgraph import connected_components
 from ..basics import neighbours
 from ..basics.checks import NoSurface, counted
 from . import tangents
-from .filling import POOL, charts, finer
 from .gaps import unique_pairs
+from .refinement import POOL, charts, finer
 from .stars import NEAR, Stars, delaunay_stars, links, rim, spacing
 from .surface import Surface
 from .tangents import LocalFits, chosen
@@ -148,18 +148,15 @@ def distinct(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The distinct rows, in order, and which of them each row is."""
     step = SAME * neighbours.extent(X)
     keys = np.round((X - X.min(0)) / step) if step > 0 else np.zeros_like(X)
-    _, first, number = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    rank = np.empty(len(order), int)
-    rank[order] = np.arange(len(order))
-    return X[first[order]], rank[number.ravel()]
+    first, number = neighbours.distinct(keys)
+    return X[first], number
 
 
 def sizes(n: int, q: int, n_neighbors: int | None) -> list[int]:
     """The sizes of a neighbourhood that n rows allow, in rows."""
     smallest = tangents.ROWS_PER_TERM * tangents.n_terms(q)
-    ladder = [int(smallest * factor) for factor in tangents.LADDER] if n_neighbors is None else [n_neighbors]
-    return [k for k in ladder if k <= n // 2] or [min(ladder[0], n)]
+    wanted = [int(smallest * factor) for factor in tangents.SIZES] if n_neighbors is None else [n_neighbors]
+    return [k for k in wanted if k <= n // 2] or [min(wanted[0], n)]
 
 
 def local_fits(

@@ -11,7 +11,7 @@ All functions take one point x of shape [q]; use `jax.vmap` for many.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -173,8 +173,13 @@ def grid(chart: Chart, n: int) -> tuple[np.ndarray, float]:
     """Midpoints of n^q equal cells of the chart's box, [n^q, q], and the volume of one cell."""
     low, high = np.asarray(chart.bounds, float).T
     axes = [lo + (hi - lo) * (np.arange(n) + 0.5) / n for lo, hi in zip(low, high, strict=True)]
-    points = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, len(low))
-    return points, float(np.prod((high - low) / n))
+    return lattice(axes), float(np.prod((high - low) / n))
+
+
+def lattice(axes: Iterable[np.ndarray]) -> np.ndarray:
+    """All points whose coordinates are among these values, [n, q]."""
+    axes = list(axes)
+    return np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, len(axes))
 
 
 def volume(chart: Chart, n: int | None = None) -> float:
@@ -203,9 +208,9 @@ def evaluate(
         raise GpumError(f"points must be [n, q], got the shape {points.shape}; give one row for each point")
     if batch is None:
         batch = BATCHES[-1] if len(points) > BATCHES[0] else BATCHES[0]  # only two programs are ever compiled
-    own = getattr(type(chart), function, None) if isinstance(function, str) else function
-    if own is not None and getattr(own, "of_arrays", False):
-        blocks = [own(chart, points[k : k + batch]) for k in range(0, max(len(points), 1), batch)]
+    method = getattr(type(chart), function, None) if isinstance(function, str) else function
+    if method is not None and getattr(method, "of_arrays", False):
+        blocks = [method(chart, points[k : k + batch]) for k in range(0, max(len(points), 1), batch)]
         return np.concatenate([np.asarray(values) for values in blocks])
     padded = np.pad(points, ((0, max(-len(points) % batch, batch * (not len(points)))), (0, 0)), mode="constant")
     if len(points):

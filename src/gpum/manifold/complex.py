@@ -67,7 +67,7 @@ def complex_of(boundary: CorridorBoundary) -> Complex:
     bare &= (corridor_level[here] == 0) | ~np.isin(codes, _side_codes(simplices[~sound], len(vertices)))
     here, corridors = here[bare], corridors[bare]
     bridge = np.asarray(boundary.bridge)[here]
-    section = cross_section(np.asarray(boundary.radius)[here], q)
+    section = ball(q - 1) * np.asarray(boundary.radius)[here] ** (q - 1)
     length = neighbours.distance(vertices, corridors) / abs(np.linalg.det(frame))
     section = section * np.where(bridge > 0, bridge, length)
     in_chart = np.linalg.solve(frame, vertices.T).T
@@ -100,8 +100,3 @@ def _sound(nodes: np.ndarray, cells: np.ndarray) -> np.ndarray:
         if not peeled.any():
             return stay
         stay &= ~peeled
-
-
-def cross_section(radius: np.ndarray, q: int) -> np.ndarray:
-    """Volume of the (q - 1)-ball of each radius: the cross-section of a tube."""
-    return ball(q - 1) * radius ** (q - 1)

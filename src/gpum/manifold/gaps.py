@@ -17,7 +17,7 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 from scipy.spatial import Delaunay, cKDTree
 
 from ..basics import padding
-from ..basics.neighbours import distance, extent
+from ..basics.neighbours import distance, distinct, extent
 
 MAX_SIMPLEX_DIM = 3
 SAME = 1e-9  # fraction of the extent: points no farther apart count as one
@@ -133,11 +133,7 @@ def merged(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     reach = SAME * max(extent(points), 1e-300)
     near = cKDTree(points).query_pairs(reach, output_type="ndarray")
     graph = coo_matrix((np.ones(len(near)), near.T), shape=(len(points),) * 2)
-    number = connected_components(graph, directed=False)[1]
-    first = np.sort(np.unique(number, return_index=True)[1])
-    rank = np.empty(len(first), int)
-    rank[number[first]] = np.arange(len(first))
-    return first, rank[number]
+    return distinct(connected_components(graph, directed=False)[1][:, None])
 
 
 def quantile_bins(points: np.ndarray, n: int) -> np.ndarray:

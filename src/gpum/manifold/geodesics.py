@@ -70,15 +70,15 @@ class Cells:
     def _graph(self) -> csr_matrix:
         """Lengths of segments between nodes and further points, [n, n]."""
         lines = self.cells[:, -1] == self.cells[:, -2]
-        found = [self._segments(self.cells[~lines])]
+        segments = [self._segments(self.cells[~lines])]
         if lines.any():
-            found.append(self._segments(np.sort(self.cells[lines][:, [0, 1]], 1)))
-        first, second, length = (np.concatenate(parts) for parts in zip(*found, strict=True))
+            segments.append(self._segments(np.sort(self.cells[lines][:, [0, 1]], 1)))
+        first, second, length = (np.concatenate(parts) for parts in zip(*segments, strict=True))
         n = self.n_nodes + self.n_points * len(self.pairs)
         code = np.minimum(first, second) * n + np.maximum(first, second)
-        code, kept = np.unique(code, return_index=True)  # cells that share a side share the segments on it
+        code, once = np.unique(code, return_index=True)  # cells that share a side share the segments on it
         i, j = np.divmod(code, n)
-        length = np.maximum(length[kept], TINY)
+        length = np.maximum(length[once], TINY)
         both = np.concatenate([i, j]), np.concatenate([j, i])
         return csr_matrix((np.concatenate([length, length]), both), shape=(n, n))
 

@@ -13,7 +13,7 @@ from itertools import combinations
 
 import numpy as np
 
-from .surface import Surface
+from .surface import Surface, quadratic_slopes
 
 FLAT = 1e-7  # length of a side within the plane of the others, over the longest, from which it is a direction
 RIDGE = 0.05  # of the slopes of the plane through neighbours, over the mean square of their distances
@@ -42,7 +42,7 @@ def on_surface(surface: Surface, packed: np.ndarray) -> Slopes:
     corners = surface.nodes[_corners(surface, nodes)]
     frame, slopes = _of_simplices(corners)
     if surface.unknowns is not None:
-        slopes = slopes @ _quadratic(nodes.shape[1], corners.shape[1], weights)
+        slopes = slopes @ _quadratic_slopes(weights, corners.shape[1])
     return _by_columns(surface, Slopes(frame, slopes, nodes))
 
 
@@ -90,16 +90,9 @@ def _of_simplices(corners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return Vt.transpose(0, 2, 1), np.concatenate([-slopes.sum(2, keepdims=True), slopes], 2)
 
 
-def _quadratic(local: int, corners: int, weights: np.ndarray) -> np.ndarray:
-    """Derivatives [n, q + 1, local] of quadratic shape functions by barycentric weights, from their own values."""
-    sides = list(combinations(range(corners), 2))
-    b = weights[:, :corners].copy()
-    for k, (i, j) in enumerate(sides):  # b_i (2 b_i - 1) + ½ Σ_j 4 b_i b_j = b_i
-        b[:, i] += 0.5 * weights[:, corners + k]
-        b[:, j] += 0.5 * weights[:, corners + k]
-    derivatives = np.zeros((len(b), corners, local))
-    for i in range(corners):
-        derivatives[:, i, i] = 4 * b[:, i] - 1
-    for k, (i, j) in enumerate(sides):
-        derivatives[:, i, corners + k], derivatives[:, j, corners + k] = 4 * b[:, j], 4 * b[:, i]
-    return derivatives
+def _quadratic_slopes(values: np.ndarray, corners: int) -> np.ndarray:
+    """Derivatives [n, q + 1, local] of quadratic shape functions by barycentric weights, from their values."""
+    weights = values[:, :corners].copy()
+    for k, side in enumerate(combinations(range(corners), 2)):  # b_i (2 b_i - 1) + ½ Σ_j 4 b_i b_j = b_i
+        weights[:, side] += 0.5 * values[:, [corners + k]]
+    return np.swapaxes(quadratic_slopes(weights), 1, 2)

@@ -1,4 +1,6 @@
-"""The star of every row: the Delaunay simplices at it, in its own chart, and the heat that flows along their edges.
+"""How heat flows from row to row of an atlas: along the edges of the Delaunay simplices at each row, in its own chart.
+
+Such simplices are the *star* of a row, those of all rows the tangential Delaunay complex.
 
     v_j      normal coordinates of the rows around row i, which lies at 0
     star     simplices (i, a, b, ...) whose circumscribed ball holds no other row and is no larger than α h_i
@@ -226,8 +228,8 @@ def links(X: np.ndarray, v: np.ndarray, index: np.ndarray, near: np.ndarray) -> 
         around = X[index[rows]] - X[rows, None]
         square = np.sum(around**2, -1)
         gap = square[:, :, None] + square[:, None] - 2 * around @ np.swapaxes(around, 1, 2)  # [n, k, k]
-        own = gap[:, 0]
-        between = np.maximum(own[:, :, None], gap) < own[:, None] * (1 - 1e-9)  # [n, l, j]
+        from_row = gap[:, 0]
+        between = np.maximum(from_row[:, :, None], gap) < from_row[:, None] * (1 - 1e-9)  # [n, l, j]
         linked[rows] = ~between.any(1)
     linked[:, 0] = False
     i, column = np.nonzero(linked)

@@ -323,6 +323,15 @@ def quadratic(weights: np.ndarray) -> np.ndarray:
     return np.concatenate([weights * (2 * weights - 1), 4 * np.stack(pairs, -1)], -1)
 
 
+def quadratic_slopes(weights: np.ndarray) -> np.ndarray:
+    """Derivatives of these shape functions by barycentric weights [n, c], [n, local, c]."""
+    n, c = weights.shape
+    sides = np.zeros((n, c * (c - 1) // 2, c))
+    for k, (i, j) in enumerate(combinations(range(c), 2)):
+        sides[:, k, i], sides[:, k, j] = 4 * weights[:, j], 4 * weights[:, i]
+    return np.concatenate([np.eye(c) * (4 * weights - 1)[:, :, None], sides], 1)
+
+
 def between(nodes: np.ndarray, index: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Weights a [n, k], which add up to 1, of points [n, d] between the nodes of these numbers [n, k].
 

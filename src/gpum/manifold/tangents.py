@@ -19,7 +19,7 @@ import numpy as np
 from ..basics import neighbours
 
 MAX_BLOCK = 4_000_000  # numbers in one block of rows that is processed at once
-LADDER = (1.0, 2.0, 4.0, 8.0)  # sizes of a fit's neighbourhood, in units of the smallest
+SIZES = (1.0, 2.0, 4.0, 8.0)  # sizes of a fit's neighbourhood, in units of the smallest
 ROWS_PER_TERM = 2  # rows for each term of the smallest fit
 GAIN = 0.97  # a larger neighbourhood must reduce the error by this factor
 THIN = 0.2  # error over radius up to which a neighbourhood shows the surface; above it rows are not moved
@@ -27,7 +27,7 @@ STEEP = 4.0  # times tan²β: how much is added to the squared distance of a row
 MAX_ANGLE = np.pi / 3  # between a chord and the plane; beyond it a row belongs to another sheet of the surface
 RIDGE = 1e-9  # added to the normal equations, over their trace
 REACH = 1.2  # times the farthest neighbour's distance: where weights of a fit become 0
-MAX_OWN = 0.99  # the largest h_ii
+MAX_LEVERAGE = 0.99  # the largest h_ii
 
 
 @dataclass(frozen=True)
@@ -85,12 +85,12 @@ def _fit(delta: np.ndarray, q: int) -> tuple[np.ndarray, ...]:
     normal = np.swapaxes(D, 1, 2) @ (weight * D)
     normal += RIDGE * np.trace(normal, axis1=1, axis2=2)[:, None, None] * np.eye(D.shape[-1])
     solved = np.linalg.solve(normal, np.swapaxes(weight * D, 1, 2))  # [n, terms, k]
-    own = np.clip(solved[:, 0, 0], 0.0, MAX_OWN)
+    leverage = np.clip(solved[:, 0, 0], 0.0, MAX_LEVERAGE)
     coefficient = solved @ delta  # [n, terms, p]
     frame = np.linalg.qr(np.swapaxes(coefficient[:, 1 : 1 + q], 1, 2))[0]
     offset = coefficient[:, 0]
     size = np.linalg.norm(offset, axis=1)
-    return frame, offset, size / (1 - own), size**2 / (1 - own), scale[:, 0, 0]
+    return frame, offset, size / (1 - leverage), size**2 / (1 - leverage), scale[:, 0, 0]
 
 
 def chosen(which: np.ndarray, one: LocalFits, other: LocalFits) -> LocalFits:

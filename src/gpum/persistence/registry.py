@@ -94,7 +94,6 @@ TAGS: dict[str, str] = {
     # what the folder of a store holds beside
     "finished-start": "gplvm.multistart:Finished",
     "chart-domain": "geometry.chart:Domain",
-    "complex-eigenpairs": "heat.elements:ComplexEigenpairs",
     "complex": "manifold.complex:Complex",
     "mesh-eigenpairs": "heat.spectral:Eigenpairs",
     "mesh": "heat.mesh:Mesh",

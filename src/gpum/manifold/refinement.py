@@ -1,4 +1,4 @@
-"""Nodes between the rows: a surface is meshed more evenly than its rows lie.
+"""Nodes between the rows of an atlas, by which its mesh is more even than its rows lie.
 
     x(b) = Σ b_k x_k + Σ_{k<l} 4 b_k b_l s_kl    points over a simplex at barycentric weights b
     s_kl = ⅛(T_k v_kl + T_l v_lk)                from the chord to the arc from k to l that has their tangents
@@ -124,11 +124,11 @@ def fill(
 
 def resolved(nodes: np.ndarray, frame: np.ndarray, corners: np.ndarray) -> np.ndarray:
     """Whether the sides of simplices [m, c] are close to the planes at both their ends, [m]."""
-    found = np.ones(len(corners), bool)
+    flat = np.ones(len(corners), bool)
     for k, other in permutations(range(corners.shape[1]), 2):
         step = (nodes[corners[:, other]] - nodes[corners[:, k]])[:, None]
-        found &= tangents.lift(step, frame[corners[:, k]])[1][:, 0] <= RESOLVED
-    return found
+        flat &= tangents.lift(step, frame[corners[:, k]])[1][:, 0] <= RESOLVED
+    return flat
 
 
 def sparse_choice(points: np.ndarray, room: np.ndarray) -> np.ndarray:
