@@ -4,10 +4,11 @@ import re
 import sys
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gpum import GpumError, GPUMRegressor, Mesh, SwissRoll, datasets
+from gpum import EmbeddedChart, GpumError, GPUMRegressor, Mesh, SwissRoll, datasets, heat_kernel
 from shapes import sphere
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -42,6 +43,22 @@ def test_the_pages_run(names):
     exact = np.sqrt(r**2 + s**2 - 2 * r * s * np.cos(min(turn, 2 * np.pi - turn) / 2))
     found = names["on_cone"].surfaces_[0].geodesic(names["points"][0], names["points"][1]).length
     assert found == pytest.approx(exact, rel=0.01)
+
+
+def test_the_reference_is_enough_for_a_surface_of_ones_own():
+    """Thirty lines of docs/api.md alone: the kernel is that of the surface in space, a straight line is shortest."""
+    (block,) = re.findall(r"```python\n(.*?)```", (DOCS / "api.md").read_text(), re.DOTALL)
+    assert len([line for line in block.splitlines() if line]) <= 30
+    found = {}
+    exec(compile(block, "reference", "exec"), found)
+    X = found["X"]
+    in_space = EmbeddedChart(lambda x: jnp.stack([x[0] * jnp.cos(x[1]), x[0] * jnp.sin(x[1]), x[1]]), found["stairs"].bounds)
+    np.testing.assert_allclose(found["K"], heat_kernel(in_space, X[:5], None, times=[0.1, 0.5]), rtol=0.02, atol=1e-3)
+    assert found["paths"].shape == (3, 101, 2)
+    assert np.all((found["paths"] >= [0.5, 0]) & (found["paths"] <= [2, 9]))
+    np.testing.assert_allclose(found["paths"][:, 0], X[:3], rtol=1e-12)
+    assert np.sqrt(np.mean((found["mean"] - found["truth"])[50:] ** 2)) < 0.1 * found["truth"].std()
+    assert found["way"].length == pytest.approx(1.3, rel=0.01)
 
 
 def check_on_sphere():
