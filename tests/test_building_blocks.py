@@ -52,7 +52,8 @@ def test_the_reference_is_enough_for_a_surface_of_ones_own():
     found = {}
     exec(compile(block, "reference", "exec"), found)
     X = found["X"]
-    in_space = EmbeddedChart(lambda x: jnp.stack([x[0] * jnp.cos(x[1]), x[0] * jnp.sin(x[1]), x[1]]), found["stairs"].bounds)
+    ramp = lambda x: jnp.stack([x[0] * jnp.cos(x[1]), x[0] * jnp.sin(x[1]), x[1]])
+    in_space = EmbeddedChart(ramp, found["stairs"].bounds)
     np.testing.assert_allclose(found["K"], heat_kernel(in_space, X[:5], None, times=[0.1, 0.5]), rtol=0.02, atol=1e-3)
     assert found["paths"].shape == (3, 101, 2)
     assert np.all((found["paths"] >= [0.5, 0]) & (found["paths"] <= [2, 9]))
