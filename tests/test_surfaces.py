@@ -14,6 +14,7 @@ from gpum import (
     GPUMRegressor,
     SwissRoll,
     brownian_path,
+    datasets,
     heat_kernel,
     spectral,
 )
@@ -45,6 +46,15 @@ def test_an_atlas_has_the_lengths_of_its_surface(strip):
     np.testing.assert_allclose(np.linalg.norm(at - X[:50], axis=1), located.distance, atol=1e-6)
     assert not located.far.any()
     assert surface.project([[1e4, 0, 0]]).far.all()
+
+
+def test_shortest_paths_on_a_learned_roll():
+    """An atlas of 500 rows of the Swiss roll against straight lines on the unrolled one."""
+    cloud = datasets.make_swiss_roll(n_labeled=20, n_unlabeled=480, random_state=0)
+    r, z = cloud.chart_coords.T
+    flat = np.column_stack([SwissRoll().arc_length(r), z])
+    away = Atlas(2).fit(cloud.X).geodesic(cloud.X[0], cloud.X[1:80])
+    np.testing.assert_allclose([g.length for g in away], np.linalg.norm(flat[1:80] - flat[0], axis=1), rtol=0.01)
 
 
 def test_its_spectrum_is_that_of_the_atlas(strip):
