@@ -14,6 +14,7 @@ from gpum import (
     GPUMRegressor,
     SwissRoll,
     brownian_path,
+    datasets,
     heat_kernel,
     spectral,
 )
@@ -45,6 +46,15 @@ def test_an_atlas_has_the_lengths_of_its_surface(strip):
     np.testing.assert_allclose(np.linalg.norm(at - X[:50], axis=1), located.distance, atol=1e-6)
     assert not located.far.any()
     assert surface.project([[1e4, 0, 0]]).far.all()
+
+
+def test_shortest_paths_on_a_learned_roll():
+    """An atlas of 500 rows of the Swiss roll against straight lines on the unrolled one."""
+    cloud = datasets.make_swiss_roll(n_labeled=20, n_unlabeled=480, random_state=0)
+    r, z = cloud.chart_coords.T
+    flat = np.column_stack([SwissRoll().arc_length(r), z])
+    away = Atlas(2).fit(cloud.X).geodesic(cloud.X[0], cloud.X[1:80])
+    np.testing.assert_allclose([g.length for g in away], np.linalg.norm(flat[1:80] - flat[0], axis=1), rtol=0.01)
 
 
 def test_its_spectrum_is_that_of_the_atlas(strip):
@@ -99,6 +109,25 @@ def test_a_learned_chart_has_the_length_of_its_curve(curve_fit):
     length = np.interp(t[-1], np.linspace(-1, 1, 400), steps) - np.interp(t[0], np.linspace(-1, 1, 400), steps)
     assert surface.volume == pytest.approx(length, rel=0.02)
     assert surface.spectrum(2).values[1] == pytest.approx((np.pi / length) ** 2, rel=0.05)
+
+
+def test_shortest_paths_cross_where_the_chart_is_cut(tmp_path):
+    """A closed curve of speed √1.36, cut somewhere by its chart: paths take the shorter way around, a file's too."""
+    t = np.linspace(0, 2 * np.pi, 48, endpoint=False)
+    X = np.stack([np.cos(t), np.sin(t), 0.3 * np.cos(2 * t), 0.3 * np.sin(2 * t)], 1)
+    latent = BayesianGPLVM(1, random_state=0, n_inducing=20, starts="isomap").fit(X)
+    y = np.where(np.arange(48) % 3 == 0, np.sin(t), np.nan)
+    model = GPUMRegressor(1, geometry="chart", latent_model=latent, random_state=0).fit(X, y)
+    (surface,) = model.surfaces_
+    assert surface.volume == pytest.approx(2 * np.pi * np.sqrt(1.36), rel=0.01)
+    turn = np.minimum(t, 2 * np.pi - t)
+    from_each = [[g.length for g in surface.geodesic(X[k], X)] for k in (5, 29)]
+    exact = np.sqrt(1.36) * np.array([np.roll(turn, 5), np.roll(turn, 29)])
+    np.testing.assert_allclose(from_each, exact, rtol=0.01, atol=1e-3)
+    assert surface.elements()[1].sum() == pytest.approx(surface.volume, rel=0.01)
+    model.save(tmp_path / "m.gpum")
+    (loaded,) = GPUMRegressor.load(tmp_path / "m.gpum").surfaces_
+    np.testing.assert_array_equal(loaded.cells, surface.cells)
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e-40])

@@ -18,7 +18,7 @@ from ..geometry.features import NodeFeatures
 from ..heat.simplicial import of_distances, on_cells
 from ..heat.spectra import Spectrum, varying
 from ..heat.surfaces import MeshedSurface
-from ..manifold.surface import Location, Surface
+from ..manifold.surface import Location, Surface, as_cells
 
 if TYPE_CHECKING:
     from .model import FittedModel
@@ -59,8 +59,32 @@ class FittedSurface(MeshedSurface):
     @cached_property
     def cells(self) -> np.ndarray:
         """The nodes at the corners of each cell, [K, q + 1]; an edge that is a side of none repeats its last corner."""
+        return self._cells if self._glued is None else self._glued[self._cells]
+
+    @cached_property
+    def _cells(self) -> np.ndarray:
+        """The same, before both ends of a periodic coordinate are one node.
+
+        A learned chart tears neighbours apart where it must, as a closed curve that is cut somewhere. An edge joins two
+        of them where heat flows between them, in the heaviest domain.
+        """
         cells = self._member.surface.cells
-        return cells if self._glued is None else self._glued[cells]
+        if self._member.name != "chart" or self._known or not len(cells):
+            return cells
+        chart = self._model.geometries.chart(self._number)
+        domain = (chart if self._level is None else chart.with_level(self._level)).complex()
+        return cells if domain is None else as_cells(cells, domain.corridors[domain.bridge > 0])
+
+    @cached_property
+    def _level(self) -> float | None:
+        """The boundary level of the heaviest domain; None: no kernel with weight has a boundary with levels."""
+        geometry_of = self._model.geometries.candidate_set.geometry_of
+        weights: dict[float, float] = {}
+        for component in (c for output in self._model.outputs for c in output.posterior.components):
+            level = component.candidate.level
+            if geometry_of[component.candidate.space] == self._number and isinstance(level, float):
+                weights[level] = weights.get(level, 0.0) + component.weight
+        return max(weights, key=lambda level: weights[level], default=None)
 
     @property
     def dim(self) -> int:
@@ -171,9 +195,9 @@ class FittedSurface(MeshedSurface):
     @cached_property
     def _sides(self) -> tuple[np.ndarray, np.ndarray]:
         surface = self._member.surface
-        if not len(surface.cells):
+        if not len(self._cells):
             raise GpumError(f"the {self.title} has nodes but no cells, as above three dimensions; it has no geodesics")
-        cells, glued = surface.cells, self.cells
+        cells, glued = self._cells, self.cells
         sides = list(combinations(range(self.dim + 1), 2))
         pairs = np.sort(np.concatenate([glued[:, side] for side in sides]), 1)
         pairs, first = np.unique(pairs, axis=0, return_index=True)

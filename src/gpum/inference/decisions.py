@@ -149,6 +149,8 @@ OF_EXTREMES = 20_000
 # components times rows for these: of few labels the eight heaviest of a thousand components have a
 # tenth of the weight, and an improvement is expected of those that differ from the mean [-]
 COMPONENTS_OF_EXTREMES = 1_000_000
+# of the standard deviation, in the gain of an extreme; 0.1 delays what improvements alone find [-]
+EXPLORATION = 0.03
 # largest and smallest labels that candidates with the nearest labels see [-]
 ENDS = 50
 # a smaller drop of the variance, relative to the noise's, does not matter [-]

@@ -10,8 +10,12 @@ A label at x lowers the covariance by C(x', x) C(x, x'')/(C(x, x) + s(x)), whate
     variance       Σ_x' v(x') C(x, x')²/(C(x, x) + s(x)) / rows     the drop of the average predictive variance
     information    ½ D log(1 + C(x, x)/s(x))                        nats that the label carries on f (D functions)
 
-    maximum        E max(f(x) - f*, 0), the expected improvement on f*, the largest mean of f at a row that has a label
+    maximum        E max(f(x) - f*, 0) + EXPLORATION √C(x, x), the expected improvement on f*, the largest mean of f at a row
+                   that has a label, and a little of what is not known
     minimum        the same of -f
+
+Labels that climb one hill prefer kernels on which all is flat beyond it. The expected improvement is then too small
+everywhere else, and alone it would never leave the hill: the second term is there in case the kernels are wrong.
 
 For the goal "level", the variance is that of the side of the level on which f is: v = (∂P(f > level)/∂ mean f)².
 
@@ -41,6 +45,7 @@ from .decisions import (
     COMPONENTS,
     COMPONENTS_OF_EXTREMES,
     ENDS,
+    EXPLORATION,
     KNOWN,
     MORE,
     NEGLIGIBLE,
@@ -56,6 +61,8 @@ from .probit import LINK
 CRITERIA = ("variance", "information")
 GOALS = ("information", "maximum", "minimum", "level")
 
+FARTHEST = 38.0  # standard deviations: the density there is the smallest number of float64
+
 
 @dataclass(frozen=True)
 class Suggestions:
@@ -66,7 +73,8 @@ class Suggestions:
     rows : indices of rows of the cloud (of `candidates`, where these were rows of numbers), [n].
     gain : criterion "variance": by how much the average predictive variance over the cloud falls (of the function, in
         squared units of y, summed over outputs; for classes of 1 - Σp²; for a level of the side on which f is);
-        "information": nats; "maximum", "minimum": the expected improvement, in units of y.
+        "information": nats; "maximum", "minimum": the expected improvement and a little of the standard deviation, in
+        units of y.
     floor : a gain below which one more label no longer helps.
     notes : what was left out.
     trusted : whether the gain can be relied on: not where left-out labels of classes come out right less often than
@@ -143,9 +151,8 @@ class Gains:
             return 0.5 * self.dims * np.log1p(self.variance / self.noise)
         if criterion in ("maximum", "minimum"):
             assert self.mean is not None
-            return improvement(
-                self.mean - self.highest if criterion == "maximum" else self.lowest - self.mean, self.variance
-            )
+            ahead = self.mean - self.highest if criterion == "maximum" else self.lowest - self.mean
+            return improvement(ahead, self.variance) + EXPLORATION * np.sqrt(self.variance)
         return (self.cross**2 @ self.counts) / (self.cross.shape[1] * (self.variance + self.noise))
 
     def condition(self, i: int) -> None:
@@ -208,9 +215,12 @@ def floor(
         return KNOWN * len(outputs)
     if of_side:
         return NEGLIGIBLE / 4  # 1/4 is the variance where both sides of a level are equally likely
-    power = 0.5 if criterion in ("maximum", "minimum") else 1.0  # of the variance: an improvement is in units of y
-    noise = [np.average([b.noise[0] ** power for b in one], weights=[b.weight for b in one]) for one in outputs]
-    return NEGLIGIBLE * float(np.sum(noise))
+    extreme = criterion in ("maximum", "minimum")  # an improvement is in units of y, not of its variance
+    noise = [
+        np.average([b.noise[0] ** (0.5 if extreme else 1.0) for b in one], weights=[b.weight for b in one])
+        for one in outputs
+    ]
+    return (NEGLIGIBLE + EXPLORATION if extreme else NEGLIGIBLE) * float(np.sum(noise))
 
 
 def surplus(probabilities: np.ndarray, codes: np.ndarray) -> float:
