@@ -10,8 +10,8 @@ A label at x lowers the covariance by C(x', x) C(x, x'')/(C(x, x) + s(x)), whate
     variance       Σ_x' v(x') C(x, x')²/(C(x, x) + s(x)) / rows     the drop of the average predictive variance
     information    ½ D log(1 + C(x, x)/s(x))                        nats that the label carries on f (D functions)
 
-    maximum        E max(f(x) - f*, 0) + EXPLORATION √C(x, x), the expected improvement on f*, the largest mean of f at a row
-                   that has a label, and a little of what is not known
+    maximum        E max(f(x) - f*, 0) + EXPLORATION √C(x, x), the expected improvement on f*, the largest mean of f at
+                   a row that has a label, and a little of what is not known
     minimum        the same of -f
 
 Labels that climb one hill prefer kernels on which all is flat beyond it. The expected improvement is then too small
