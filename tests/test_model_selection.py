@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 
 from gpum import EuclideanGPRegressor, GPUMClassifier, GpumError, GPUMRegressor, KernelOptions, LabelledKFold
@@ -57,12 +58,14 @@ def test_grid_search_over_a_target_with_gaps():
         warnings.simplefilter("always")
         plain = GridSearchCV(EuclideanGPRegressor(), {"hyperparameters": ["evidence"]}, cv=3, refit=False).fit(X, y)
     assert np.isnan(plain.cv_results_["mean_test_score"]).all()
-    failed = [str(one.message) for one in told if "no labelled row" in str(one.message)]
-    assert failed
+    failed = [str(one.message) for one in told if "labelled row" in str(one.message)]
     assert all("LabelledKFold" in message for message in failed)
+    sentences = [message for message in failed if message.startswith("y has no labelled row (all NaN) to score")]
+    assert len(sentences) == 2  # the first fold holds all labels, so that nothing could be fitted
+    assert all(len(message.splitlines()) == 1 and "the score is NaN" in message for message in sentences)
     model = EuclideanGPRegressor().fit(X, y)
-    with pytest.raises(GpumError, match=r"1 labelled row.*at least two.*LabelledKFold"):
-        model.score(X[7:], y[7:])
+    with pytest.warns(UndefinedMetricWarning, match=r"1 labelled row .*LabelledKFold"):
+        assert np.isnan(model.score(X[7:], y[7:]))
 
 
 @pytest.mark.filterwarnings("ignore:.*far from the fitted surface")
@@ -71,8 +74,11 @@ def test_grid_search_over_classes_with_gaps():
     y = pd.Series(np.where(np.arange(24) < 8, np.where(np.arange(24) % 2, "up", "down"), None), dtype="string")
     scores = cross_val_score(GPUMClassifier(geometry="flat", smoothness="heat"), X, y, cv=LabelledKFold(2))
     assert scores.tolist() == [1.0, 1.0]
-    with pytest.raises(GpumError, match=r"no labelled row.*LabelledKFold"):
+    with pytest.raises(GpumError, match=r"no labelled row.*LabelledKFold"):  # of the first fold, to fit
         cross_val_score(GPUMClassifier(geometry="flat"), X, y, cv=KFold(3), error_score="raise")
+    found = GPUMClassifier(geometry="flat", smoothness="heat").fit(X, y)
+    with pytest.warns(UndefinedMetricWarning, match=r"no labelled row .*LabelledKFold"):
+        assert np.isnan(found.score(X[8:], y[8:]))
 
 
 def test_minus_one_is_a_number_among_the_whole_numbers_of_a_regression():
@@ -115,6 +121,26 @@ def test_folds_without_a_label_name_the_folds_that_have_some():
     X = np.random.default_rng(0).normal(size=(24, 2))
     y = np.where(np.arange(24) < 10, X[:, 0], np.nan)
     model = GPUMRegressor(geometry="flat", smoothness="heat")
-    with pytest.raises(GpumError, match=r"use cv=gpum\.LabelledKFold\(\)"):
-        cross_val_score(model, X, y, cv=4, error_score="raise")
+    with pytest.warns(UndefinedMetricWarning, match=r"use cv=gpum\.LabelledKFold\(\)"):
+        found = cross_val_score(model, X, y, cv=4)
+    assert np.isnan(found).tolist() == [False, False, True, True]
     assert np.isfinite(cross_val_score(model, X, y, cv=LabelledKFold(4))).all()
+
+
+@pytest.mark.parametrize("scoring", [None, "accuracy", "neg_log_loss", "balanced_accuracy", "roc_auc"])
+@pytest.mark.parametrize("mark", [-1, np.nan, None])
+def test_scores_of_classes_by_any_metric(scoring, mark):
+    X = np.random.default_rng(0).normal(size=(30, 2)) + 5 * (np.arange(30)[:, None] % 2)
+    classes = ("down", "up") if mark is None else (0, 1)
+    y = np.array([classes[k % 2] if k < 12 else mark for k in range(30)])
+    model = GPUMClassifier(geometry="flat", smoothness="heat")
+    scores = cross_val_score(model, X, y, cv=LabelledKFold(3), scoring=scoring)
+    assert np.all(scores > (0.9 if scoring != "neg_log_loss" else -0.3))
+
+
+@pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "r2", "neg_mean_absolute_error"])
+def test_scores_of_numbers_by_any_metric(scoring):
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    y = np.where(np.arange(30) < 12, X[:, 0], np.nan)
+    model = GPUMRegressor(geometry="flat", smoothness="heat")
+    assert np.isfinite(cross_val_score(model, X, y, cv=LabelledKFold(3), scoring=scoring)).all()

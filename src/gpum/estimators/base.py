@@ -210,7 +210,7 @@ class GPRegressor(RegressorMixin, shell.FittedEstimator, ABC):
         return (predictions.mean.copy(), predictions.std.copy()) if return_std else predictions.mean.copy()
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, trials: Any = None) -> float:
-        """R² on the rows of X whose y is not NaN; of several outputs the mean of theirs.
+        """R² on the rows of X whose y is not NaN; of several outputs the mean of theirs. NaN where two labels lack.
 
         Of angles 1 less the ratio of mean 1 - cos(error) to that of the mean direction. Of likelihood="binomial"
         y counts the successes of `trials`, as in `fit`, and R² is that of y/trials, each trial with the same weight.

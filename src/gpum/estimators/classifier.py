@@ -21,7 +21,7 @@ from ..geometry.priors import Priors, checked, of_classes
 from ..inference.classes import ASKED, ATYPICAL, as_numbers, classify, effective_dimensions
 from ..inference.outputs import ClassOutput
 from . import blocks, learning, shell, units
-from .targets import FOLDS
+from .targets import FOLDS, no_score
 from .unlabelled import AUTO, is_auto, split_labels
 
 
@@ -171,7 +171,7 @@ class GPUMClassifier(ClassifierMixin, learning.SurfaceEstimator):
         return self.classes_[np.argmax(self.model_.of_cloud.probabilities, 1)]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy on the rows of X that have a label."""
+        """Accuracy on the rows of X that have a label; NaN, with a warning, where there is none."""
         from sklearn.metrics import accuracy_score  # its module takes a twentieth of a second
 
         guess = self.predict(X)
@@ -179,7 +179,7 @@ class GPUMClassifier(ClassifierMixin, learning.SurfaceEstimator):
             _column(annotated.labels(X, y), len(guess)), self.model_.settings.get("unlabelled", AUTO)
         )
         if not labelled.any():
-            raise GpumError(f"y has no labelled row to score; give the class of at least one row; {FOLDS}")
+            return no_score("y has no labelled row to score")
         weight = None if sample_weight is None else np.asarray(sample_weight)[labelled]
         return float(accuracy_score(labels, guess[labelled], sample_weight=weight))
 

@@ -19,7 +19,8 @@ class LabelledKFold(BaseCrossValidator):
     """K folds over the labelled rows; rows without a label are in the training set of every fold.
 
     For `cross_val_score`, `GridSearchCV` and the like, as their `cv`. A fold of scikit-learn's `KFold` may have no
-    label to score, which makes the score of a candidate nan.
+    label to score, which makes the score of a candidate NaN. With any other `scoring` than the estimator's own no fold
+    of it will do: metrics of scikit-learn refuse NaN and None in y, and take -1 for a class like any other.
 
     Parameters
     ----------

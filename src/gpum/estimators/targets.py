@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import DataConversionWarning
+from sklearn.exceptions import DataConversionWarning, UndefinedMetricWarning
 
 from ..basics import checks
 from ..basics.checks import GpumError
@@ -108,7 +108,11 @@ def with_more(
 
 
 def score(predictions: Predictive, y: Any, weight: Any) -> float:
-    """R² of predictions (of angles its circular analogue) where y is not NaN, averaged over outputs."""
+    """R² of predictions (of angles its circular analogue) where y is not NaN, averaged over outputs.
+
+    With fewer than two labels NaN, and a warning, as scikit-learn's own R²: an error would stand behind the traceback
+    of every fold of a cross-validation.
+    """
     from sklearn.metrics import r2_score  # its module takes a twentieth of a second
 
     n = len(predictions.rows)
@@ -119,7 +123,7 @@ def score(predictions: Predictive, y: Any, weight: Any) -> float:
         known = ~np.isnan(label)
         if known.sum() < 2:
             number = "1 labelled row" if known.any() else "no labelled row (all NaN)"
-            raise GpumError(f"y has {number} to score, give the target of at least two rows; {FOLDS}")
+            return no_score(f"y has {number} to score, where two are needed")
         true, guess, weights = label[known], mean[known, k], None if weight is None else weight[known]
         if isinstance(output, Angle):
             scores.append(circular_score(true, guess, output.period, weights))
@@ -131,6 +135,12 @@ def score(predictions: Predictive, y: Any, weight: Any) -> float:
             weights = trials[known] if weights is None else weights * trials[known]
         scores.append(float(r2_score(true, guess, sample_weight=weights)))
     return float(np.mean(scores))
+
+
+def no_score(why: str) -> float:
+    """NaN, with a warning that says what to do."""
+    warnings.warn(f"{why}: the score is NaN; {FOLDS}", UndefinedMetricWarning, stacklevel=4)
+    return float("nan")
 
 
 def read_numbers(y: Any, n: int) -> np.ndarray:
