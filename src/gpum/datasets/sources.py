@@ -56,8 +56,8 @@ def locate(source: Source, data_home: Any = None) -> Path:
     except OSError as error:  # no network, or a folder that cannot be written
         raise OSError(
             f"{source.name} is not in {folder} and could not be downloaded from {source.url} "
-            f"({type(error).__name__}); put the file into {folder}, or name the folder that holds it by data_home= or "
-            f"the environment variable {VARIABLE}"
+            f"({type(error).__name__}); put the file into {folder}, or name the folder that holds it by the "
+            f"environment variable {VARIABLE}"
         ) from error
     except ValueError as error:  # pooch has removed the file
         raise GpumError(
