@@ -240,10 +240,24 @@ def test_numbers_whose_mark_may_be_one_of_thousands_are_not_guessed(tmp_path):
     (tmp_path / "t.csv").write_text("\n".join(line.replace(",", ".", 1) for line in lines) + "\n")
     found = gpum("check", tmp_path / "t.csv", "--target", "y")
     assert "--decimal ," in found.stdout
-    assert "may be a thousand times as large: if the mark is the decimal mark, add --written a=0.5" in found.stdout
+    both = "may be a thousand times as large: add --written a=0.5 if the mark is the decimal mark, --written a=1.234,5 if"
+    assert both in found.stdout
+    assert "Fit with, once 2 is solved:\n" in found.stdout  # the command has an option for everything else
     lines = ["a,b,y", *(f"{v:.3f} V,{w:.2f},{w:.2f}" for v, w in rng.uniform(1, 9, (30, 2)))]
     (tmp_path / "t.csv").write_text("\n".join(lines))
     assert "add --written 'a=0.5 V'" in gpum("check", tmp_path / "t.csv", "--target", "y").stdout
+
+
+@pytest.mark.parametrize(("example", "first"), [("€ 0.5", 1.079), ("€ 1.234,5", 1079.0)])
+def test_each_example_that_is_offered_for_such_numbers_is_understood(tmp_path, example, first):
+    cells = ["€ 1.079", "€ 27.341", "€ 912.000"] * 10
+    tables.write(tmp_path / "t.csv", {"p": cells, "y": np.arange(30) ** 0.5})
+    found = gpum("check", tmp_path / "t.csv", "--target", "y")
+    option = shlex.join(["--written", f"p={example}"])
+    assert option in found.stdout
+    assert gpum("check", tmp_path / "t.csv", "--target", "y", "--written", f"p={example}").exit_code == 0
+    table = Conventions.of(None, [f"p={example}"]).applied(tables.read(tmp_path / "t.csv"), ["p"])
+    assert table.numbers("p", "")[0] == first
 
 
 @pytest.mark.parametrize("ending", ["xlsx", "parquet", "feather"])

@@ -235,10 +235,11 @@ def _of_numbers(table: Table, name: str, digits: list[str], words: list[str]) ->
         return
     example = _example(strange, digits, table.decimal)
     unclear = [(cell, number) for cell in strange for number in MARKED.findall(cell) if could_be_thousands(number)]
-    if example is None and unclear and (one := _half(*unclear[0], digits)) is not None:
+    if example is None and unclear and (both := _readings(*unclear[0], digits)) is not None:
+        one, other = (shlex.join(["--written", f"{name}={example}"]) for example in both)
         yield Advice(
-            f"column {name!r} has numbers such as {unclear[0][0]!r}, which may be a thousand times as large: if the "
-            f"mark is the decimal mark, add {shlex.join(['--written', f'{name}={one}'])}; else write them without it"
+            f"column {name!r} has numbers such as {unclear[0][0]!r}, which may be a thousand times as large: add {one} "
+            f"if the mark is the decimal mark, {other} if it is one of thousands"
         )
     elif example is None:
         text = (
@@ -252,10 +253,11 @@ def _of_numbers(table: Table, name: str, digits: list[str], words: list[str]) ->
         yield Advice(said, ("--written", f"{name}={example}"))
 
 
-def _half(cell: str, number: str, cells: list[str]) -> str | None:
-    """A cell with 0.5 or 0,5 in place of its number, if all cells are written like that."""
-    one = cell.replace(number, "0,5" if "," in number else "0.5")
-    return one if all(Style(one).plain(other, ".") is not None for other in cells) else None
+def _readings(cell: str, number: str, cells: list[str]) -> tuple[str, str] | None:
+    """Examples in which the mark of a cell's number is the decimal mark, and one of thousands; if all cells fit."""
+    plain = ("0,5", "1,234.5") if "," in number else ("0.5", "1.234,5")
+    decimal, thousands = (cell.replace(number, one) for one in plain)
+    return (decimal, thousands) if all(Style(decimal).plain(other, ".") is not None for other in cells) else None
 
 
 def _code_of_none(table: Table, name: str) -> Iterator[Advice]:

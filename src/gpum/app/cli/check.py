@@ -9,7 +9,7 @@ import typer
 
 from gpum.tools import counted
 
-from .messages import called, stage, with_labels
+from .messages import called, listed, stage, with_labels
 from .models import Data, Debug, Decimal, Encoding, Matrix, Missing, Written, column
 
 STOPPED = 1  # exit status: something is in the way
@@ -70,8 +70,10 @@ def check(
     show(found)
     outputs = ["--out", "model.gpum", "--report", "report.html"]
     words = ["gpum", "fit", str(data), *given, *options_of(found), *outputs]
-    typer.echo(f"Fit with:\n  {shlex.join(words)}")
-    if any(advice.stops for advice in found):
+    stops = [advice for advice in found if advice.stops]
+    yours = [str(number) for number, advice in enumerate(stops, 1) if not advice.options]  # no option solves it
+    typer.echo(f"Fit with{f', once {listed(yours)} is solved' * bool(yours)}:\n  {shlex.join(words)}")
+    if stops:
         raise typer.Exit(STOPPED)
 
 
