@@ -63,6 +63,26 @@ def test_pictures_show_columns_in_the_units_of_the_fit():
         assert np.all(rest.var(0) < 0.1 * t.var(0))
 
 
+def test_rows_far_from_others_are_far_in_the_units_of_the_fit():
+    """A column in large numbers, equal in pairs of rows but for the last row, must not decide; nor hide row 7."""
+    rng = np.random.default_rng(0)
+    X = np.c_[rng.normal(size=(61, 2)), 1e6 * (np.arange(61) // 2)]
+    X[7, :2] = 12.0
+    y = np.where(np.arange(61) % 2, X[:, 1], np.nan)[:, None]
+    model = GPUMRegressor(geometry="flat", scale="standard", hyperparameters="evidence", random_state=0).fit(X, y[:, 0])
+    found = findings.about_cloud(Fitted(model, list("abc"), ["y"], X, y, [str(i) for i in range(61)], {}))
+    assert [text.split("(")[0] for text in found] == ["One row is far from all others, the farthest is “7” "]
+
+
+def test_columns_that_are_listed_are_those_that_matter():
+    rng = np.random.default_rng(0)
+    X = np.c_[rng.normal(size=(40, 7)) * 1e3, rng.normal(size=40)]
+    y = X[:, 7:]
+    model = GPUMRegressor(geometry="flat", scale="standard", smoothness="heat", random_state=0).fit(X, y[:, 0])
+    names = contents(render(Fitted(model, list("abcdefgh"), ["y"], X, y, [str(i) for i in range(40)], {})))["features"]
+    assert "h" in names["names"]
+
+
 class Tags(HTMLParser):
     """Every tag of a page with its attributes."""
 

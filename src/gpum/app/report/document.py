@@ -146,14 +146,19 @@ def _shown(contents: dict[str, Any], fitted: model_io.Fitted, limit: int) -> dic
 
 
 def _features(fitted: model_io.Fitted) -> dict[str, Any]:
-    """The columns of the table that vary most: numbers, or words and dates as they are in the table."""
-    spreads, owners = fitted.X.std(0), fitted.encoding.owners
-    widest = np.maximum.reduceat(spreads, np.unique(owners, return_index=True)[1])
-    varied = np.sort(np.argsort(-widest, kind="stable")[:SHOWN_FEATURES])
-    cells = [fitted.encoding.decoded(fitted.X, j) for j in varied]
+    """The columns that matter most or, where that is not known, vary most in the units of the fit.
+
+    Numbers, or words and dates as they are in the table.
+    """
+    fit, owners = fitted.model.model_, fitted.encoding.owners
+    spreads = (fitted.X / fit.cloud.unit).std(0)
+    matter = spreads if fit.relevance is None else np.nan_to_num(np.atleast_2d(fit.relevance)).mean(0)
+    most = np.maximum.reduceat(matter, np.unique(owners, return_index=True)[1])
+    first = np.sort(np.argsort(-most, kind="stable")[:SHOWN_FEATURES])
+    cells = [fitted.encoding.decoded(fitted.X, j) for j in first]
     words = [any(isinstance(cell, str) for cell in some) for some in cells]
     return {
-        "names": [short(fitted.columns[j]) for j in varied],
+        "names": [short(fitted.columns[j]) for j in first],
         "axes": [some if text else column(np.array(some, float)) for some, text in zip(cells, words, strict=True)],
         "of": fitted.X.shape[1],
     }

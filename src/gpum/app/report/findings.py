@@ -155,10 +155,10 @@ def averaged(candidates: int, with_weight: int, half: int, densities: bool = Tru
     """How many candidates the prediction averages; `densities`: whether their left-out densities are known."""
     if candidates == 1:
         return "The prediction uses a single setting, which was chosen because it explains the labels best."
-    few = "the first" if half == 1 else f"the first {half:,}"
+    few = "the first already has" if half == 1 else f"the first {half:,} already have"
     return (
         f"A candidate is a geometry with a kernel of one scale and smoothness. {candidates:,} were weighed by how well "
-        f"they explain the labels, {with_weight:,} take part in the prediction, and {few} already have half of the "
+        f"they explain the labels, {with_weight:,} take part in the prediction, and {few} half of the "
         "weight. Many with a little weight each are normal: the labels cannot tell them apart."
         + " Left-out density: how well a candidate alone predicts a label from the others (mean log density; larger is "
         "better)." * densities
@@ -288,7 +288,7 @@ def about_cloud(fitted: model_io.Fitted) -> list[str]:
                 "cut somewhere, and geometry='atlas' needs no cut; otherwise fit again with a larger latent_dim."
             )
     some = diagnostics.learned_from(model, fitted.X)
-    nearest = spacing(fitted.X[some])
+    nearest = spacing(fitted.X[some] / model.model_.cloud.unit)  # in the units of the fit
     alone = np.flatnonzero(nearest > ISOLATED * max(float(np.median(nearest)), 1e-12))
     if len(alone):
         alone = alone[np.argsort(-nearest[alone], kind="stable")]
