@@ -106,8 +106,9 @@ function drawCloud(colour, text, ring, rings) {
   const at = [a, b || a.map(() => 0), flat ? t.mean : c];
   const of = (rows) => ({ type: "scatter3d", mode: "markers", x: pick(at[0], rows), y: pick(at[1], rows), z: pick(at[2], rows) });
   const axis3 = (title) => ({ title: { text: safe(title), font: { size: 12 } }, backgroundcolor: CARD, gridcolor: LINE, zeroline: false, showbackground: false, tickfont: { size: 10 }, nticks: 5, showspikes: false });
-  const back = $("cloud").clientWidth < 450 ? 1.6 : 1.25;
-  const spans = at.map((v) => extent(v)).map(([l, h]) => h - l), even = Math.max(...spans) < 8 * Math.min(...spans);
+  const back = $("cloud").clientWidth < 450 ? 1.5 : 1.1;
+  const spans = at.map((v) => extent(v)).map(([l, h]) => h - l), longest = Math.max(...spans), even = !flat && longest < 8 * Math.min(...spans);
+  const [sx, sy, sz] = spans.map((span) => (even ? span / longest : 1)); // the longest side has the length 1, so that titles of axes are in the picture
   const edges = data.atlases[t.atlas], line = edges ? [...edges.axes, ...(flat ? [edges.near.map((i) => t.mean[i])] : [])] : [];
   if (line.length === 2) line.splice(1, 0, line[0].map(() => 0));
   const ends = (c) => (edges ? edges.pairs.flatMap((node, k) => (k % 2 ? [line[c][node], null] : [line[c][node]])) : []);
@@ -119,7 +120,7 @@ function drawCloud(colour, text, ring, rings) {
   ], {
     margin: { l: 0, r: 0, t: 0, b: 0 }, uirevision: "keep", scene: {
       xaxis: axis3(names[0]), yaxis: axis3(names[1] || ""), zaxis: axis3(flat ? mean() : names[2]),
-      aspectmode: even && !flat ? "data" : "cube", camera: { eye: { x: 0.9 * back, y: -0.9 * back, z: 1.3 * back }, center: { x: 0, y: 0, z: -0.1 } },
+      aspectmode: "manual", aspectratio: { x: sx, y: sy, z: sz }, camera: { eye: { x: 0.9 * back, y: -0.9 * back, z: 1.3 * back }, center: { x: 0, y: 0, z: -0.1 } },
     },
   });
 }
@@ -302,7 +303,7 @@ function drawWords() {
   $("verdict").textContent = t.verdict;
   $("h-map").textContent = data.chart.title;
   if (["relevant", "directions"].includes(data.chart.kind)) $("h-surface").textContent = "The rows";
-  $("loop-in").textContent = charted ? "flat map" : "picture on the left";
+  $("loop-in").textContent = charted ? "flat map" : `picture called “${data.chart.title}”`;
   $("left-out-note").textContent = WORDS.left_out;
   const found = [...t.cautions, ...data.cautions];
   $("cautions").replaceChildren(...(found.length ? found : [WORDS.nothing]).map((text) => element("li", text)));
