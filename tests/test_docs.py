@@ -122,9 +122,10 @@ def test_limits_of_labels_on_the_page_are_those_of_the_code():
     many, full_rank = (f"{n:,}".replace(",", " ") for n in (classes.MANY, classes.FULL_RANK))
     assert f"Classes: above {many} labels only kernels made of modes" in page
     assert f"without such kernels at most {full_rank} labels" in page
-    assert f"Above {classes.SCREEN} labels a part of them compares the settings first, above {many} kernels" in (
-        DOCS / "classification.md"
-    ).read_text()
+    assert (
+        f"Above {classes.SCREEN} labels a part of them compares the settings first, above {many} kernels"
+        in (DOCS / "classification.md").read_text()
+    )
 
 
 def test_docstrings_become_text(monkeypatch):

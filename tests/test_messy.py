@@ -240,7 +240,7 @@ def test_numbers_whose_mark_may_be_one_of_thousands_are_not_guessed(tmp_path):
     (tmp_path / "t.csv").write_text("\n".join(line.replace(",", ".", 1) for line in lines) + "\n")
     found = gpum("check", tmp_path / "t.csv", "--target", "y")
     assert "--decimal ," in found.stdout
-    both = "may be a thousand times as large: add --written a=0.5 if the mark is the decimal mark, --written a=1.234,5 if"
+    both = "may be a thousand times as large: add --written a=0.5 if the mark is the decimal mark, --written a=1.234,5"
     assert both in found.stdout
     assert "Fit with, once 2 is solved:\n" in found.stdout  # the command has an option for everything else
     lines = ["a,b,y", *(f"{v:.3f} V,{w:.2f},{w:.2f}" for v, w in rng.uniform(1, 9, (30, 2)))]

@@ -9,7 +9,15 @@ from sklearn.base import clone
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 
-from gpum import EuclideanGPRegressor, GPUMClassifier, GpumError, GPUMRegressor, KernelOptions, LabelledKFold
+from gpum import (
+    BayesianGPLVM,
+    EuclideanGPRegressor,
+    GPUMClassifier,
+    GpumError,
+    GPUMRegressor,
+    KernelOptions,
+    LabelledKFold,
+)
 
 
 def folds(cv, y):
@@ -105,6 +113,20 @@ def test_options_of_the_kernel_in_a_grid(kind, kernel):
         given.set_params(kernel__modes=3)
     with pytest.raises(GpumError, match="n_modes must be an integer"):
         given.set_params(kernel__n_modes=0)
+
+
+@pytest.mark.parametrize("kind", [GPUMRegressor, GPUMClassifier])
+def test_parameters_of_parameters(kind):
+    """Those of a latent model; of a word or of priors they are refused in a sentence."""
+    given = kind(latent_model=BayesianGPLVM(2)).set_params(latent_model__n_inducing=7)
+    assert given.latent_model.n_inducing == 7
+    given = kind().set_params(latent_model=BayesianGPLVM(2), latent_model__n_inducing=7)
+    assert given.latent_model.n_inducing == 7
+    for names in ({"latent_model__n_inducing": 7}, {"priors__noise": ((1.0, -1.4, 0.5),)}):
+        with pytest.raises(GpumError, match="which has no parameters; give"):
+            kind().set_params(**names)
+    with pytest.raises(ValueError, match="Invalid parameter"):
+        kind().set_params(nothing__of=7)
 
 
 def test_a_grid_of_kernel_options():

@@ -189,6 +189,28 @@ def test_a_failure_of_the_server_is_no_fault_of_the_rows(saved, monkeypatch, fai
         assert ask(url, {"rows": X[:3].tolist()}) == (500, {"error": "the server cannot answer"})
 
 
+WORKER = """
+import sys
+import numpy as np
+from gpum import GPUMRegressor
+
+X = np.load(sys.argv[2])
+GPUMRegressor.load(sys.argv[1]).predict(np.tile(X, (5, 1)) + 0.01, return_std=True)
+print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is there on Linux")
+def test_the_memory_of_a_worker(curve_fit, tmp_path):
+    """Of a chart: predictions need no JAX, which would double it."""
+    model = GPUMRegressor(1, geometry="chart", smoothness="heat", random_state=0)
+    model.fit(curve_fit.X, curve_fit.y[:, 0]).save(tmp_path / "m.gpum")
+    np.save(tmp_path / "X.npy", curve_fit.X)
+    command = [sys.executable, "-c", WORKER, tmp_path / "m.gpum", tmp_path / "X.npy"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert int(done.stdout) < 300_000
+
+
 FORKS = """
 import multiprocessing, sys
 import numpy as np

@@ -277,7 +277,15 @@ class SurfaceEstimator(shell.ChartEstimator):
 
     def set_params(self, **params: Any) -> Any:
         """Set parameters, also options of the kernel, such as kernel__n_modes=50."""
-        return super().set_params(**with_kernel(self.kernel, params))
+        params = with_kernel(self.kernel, params)
+        for name, inside in (name.split("__", 1) for name in params if "__" in name):
+            value = params.get(name, getattr(self, name, self))
+            if not hasattr(value, "set_params"):
+                raise GpumError(
+                    f"{name}__{inside} was given, but {name} is {value!r}, which has no parameters; give {name} an "
+                    "object with all that you want to set, such as BayesianGPLVM(n_inducing=80) or Priors(noise=...)"
+                )
+        return super().set_params(**params)
 
     @property
     def _takes_missing(self) -> bool:  # type: ignore[override]
