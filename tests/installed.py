@@ -25,6 +25,9 @@ model.save("m.gpum")
 assert np.allclose(gpum.GPUMRegressor.load("m.gpum").predict(X + 0.1), model.predict(X + 0.1))
 classes = gpum.GPUMClassifier(geometry="graph", random_state=0).fit(X, np.where(np.isnan(y), -1, X[:, 0] > 0))
 assert np.allclose(classes.predict_proba(X).sum(1), 1)
+curve = np.c_[np.sin(X[:, 0]), np.cos(X[:, 0]), X[:, 0]]
+chart = gpum.GPUMRegressor(1, geometry="chart", smoothness="heat", random_state=0).fit(curve, y)
+assert chart.predict(curve, return_std=True)[1].shape == (30,)
 """
 
 

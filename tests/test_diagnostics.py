@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 import inside
-from gpum import EmbeddedChart, EuclideanGPRegressor, GPUMRegressor, diagnostics
+from gpum import (
+    BayesianGPLVM,
+    EmbeddedChart,
+    EuclideanGPRegressor,
+    GPUMRegressor,
+    KernelOptions,
+    datasets,
+    diagnostics,
+)
 
 
 @pytest.mark.parametrize("k", [0, 1])
@@ -143,6 +151,17 @@ def test_cuts_are_where_the_chart_tears():
     assert [sorted(pair) for pair in diagnostics.cuts(model, X)] == [[0, 49]]
     half = GPUMRegressor(latent_model=chart).fit(angle[:25, None], np.sin(angle[:25]))
     assert len(diagnostics.cuts(half, X[:25])) == 0
+
+
+@pytest.mark.filterwarnings("ignore:with the noise free")  # with few inducing points, which are quick
+def test_a_column_in_large_numbers_cuts_no_map():
+    """Neighbours are those in the units of the fit; in the columns as they come eight pairs or more were named."""
+    cloud = datasets.make_swiss_roll(n_labeled=20, n_unlabeled=130, random_state=0)
+    X = cloud.X / cloud.X.std(0) * [1, 1, 1000]
+    options = {"geometry": "chart", "scale": "standard", "smoothness": "heat", "random_state": 0}
+    latent = BayesianGPLVM(2, n_inducing=30, starts="isomap")
+    model = GPUMRegressor(2, latent_model=latent, kernel=KernelOptions(boundary=0.5), **options).fit(X, cloud.y)
+    assert len(diagnostics.cuts(model, X)) < 4  # the quick chart has one or two of its own
 
 
 def test_output_must_be_a_column(sheet_fit):

@@ -203,7 +203,7 @@ def level_weights(model: Any, output: int = 0) -> dict[Any, float]:
 def extents(model: Any) -> np.ndarray:
     """Spread of the rows along each coordinate of the chart, as a length on the surface, [q].
 
-    √(mean_n G_dd(x_n) · var_n(x_nd)): a standard deviation, in the units of the data.
+    √(mean_n G_dd(x_n) · var_n(x_nd)): a standard deviation, in the units of the data, or of columns that were scaled.
     """
     _check_chart(model)
     G = evaluate(model.chart_, "metric", model.latent_)
@@ -220,11 +220,12 @@ def cuts(model: Any, X: np.ndarray) -> np.ndarray:
     """Pairs of rows [k, 2], worst first, that are next to each other in the cloud X but not on the learned chart.
 
     These are the edges of the minimum spanning tree of the cloud whose straight line on the chart has, on the surface,
-    more than TORN times the length of the edge.
+    more than TORN times the length of the edge. Rows are neighbours in the units of the fit.
     """
     _check_chart(model)
     learned = learned_from(model, X)
-    pairs, away = spanning_tree(X[learned], NEIGHBOURS)
+    rows = X[learned] if model.latent_model_ is None else model.model_.cloud._scaled(X[learned])
+    pairs, away = spanning_tree(rows, NEIGHBOURS)
     pairs = learned[pairs]
     ends = model.latent_[pairs].reshape(len(pairs), -1)
     ratio = evaluate(model.chart_, _length, ends) / np.maximum(away, np.median(away))
