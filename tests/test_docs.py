@@ -1,5 +1,6 @@
 """The documentation hangs together: pages, links, names. `make docs` builds it; no Sphinx is needed here."""
 
+import dataclasses
 import inspect
 import pkgutil
 import re
@@ -16,6 +17,7 @@ from gpum.inference import decisions, gp, likelihoods, nearest
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
+SETTINGS = (DOCS / "settings.md").read_text()
 MADE = {"gallery/index"}  # by sphinx-gallery
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 TOCTREE = re.compile(r"```\{toctree\}\n(.*?)```", re.DOTALL)
@@ -69,8 +71,20 @@ def test_every_public_name_is_in_the_reference():
 
 
 def test_every_setting_is_explained():
-    text = (DOCS / "settings.md").read_text()
-    assert not [name for name in gpum.GPUMRegressor().get_params() if f"`{name}`" not in text]
+    assert not [name for name in gpum.GPUMRegressor().get_params() if f"`{name}`" not in SETTINGS]
+
+
+def test_settings_that_the_command_line_lacks_are_named():
+    import typer
+
+    from gpum.app.cli import app
+
+    fit = typer.main.get_command(app).commands["fit"]
+    options = {name.removeprefix("--").replace("-", "_") for parameter in fit.params for name in parameter.opts}
+    names = {*gpum.GPUMRegressor().get_params(), *gpum.BayesianGPLVM().get_params()}
+    names |= {field.name for field in dataclasses.fields(gpum.KernelOptions)}
+    (sentence,) = re.findall(r"On the command line `latent_dim` is.*?alone are (.*?)\.\n", SETTINGS, re.DOTALL)
+    assert set(re.findall(r"`(\w+)`", sentence)) == names - options - {"random_state", "period", "method"}
 
 
 def test_modules_named_in_the_pages_exist():

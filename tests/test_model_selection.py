@@ -95,6 +95,10 @@ def test_minus_one_is_a_number_among_the_whole_numbers_of_a_regression():
         assert tested(y) == list(range(8))
     one_a_class = np.array([0, 1, 2, -1, -1, -1, -1])
     assert tested(one_a_class) == [0, 1, 2]
+    floats = one_a_class.astype(float)
+    assert tested(floats) == list(range(7))
+    said = LabelledKFold(2, unlabelled=-1).split(floats, floats)
+    assert sorted(np.concatenate([test for _, test in said])) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("kernel", ["auto", "spectral", KernelOptions("spectral", n_modes=7)])

@@ -277,7 +277,7 @@ class NumberScores:
             if (period := target.period) is not None:
                 away = (away + period / 2) % period - period / 2
             errors.append(f"{np.sqrt(np.mean(away**2)):.3g}")
-        return f"the root mean square error of left-out labels is {', '.join(errors)}"
+        return f"a label that is left out is typically missed by {', '.join(errors)}"
 
 
 def evidence_alone(geometries: Geometries, y: np.ndarray, target: Target, store: Store) -> dict[str, float]:

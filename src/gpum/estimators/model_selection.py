@@ -31,7 +31,7 @@ class LabelledKFold(BaseCrossValidator):
     unlabelled : the value of y that marks a row without a label, beside NaN, None and empty text. "auto" (default): -1
         where y holds classes. It is a number like the others where y holds floats, another negative number, or whole
         numbers that hardly repeat while -1 is not the most frequent of them: these are the numbers of a regression.
-        None: no value. As of `GPUMClassifier`.
+        Of classes that are floats, say -1. None: no value. As of `GPUMClassifier`.
     """
 
     def __init__(

@@ -234,7 +234,8 @@ def _say_left_out(labels: LabelScores, geometries: Geometries, verbose: int) -> 
     if verbose and (errors := labels.left_out(geometries)):
         with Reporter(verbose, 1, "learning the surface") as report:
             report.say(
-                f"With {' and '.join(dict.fromkeys(geometries.names))} alone {errors}. Ctrl-C keeps what is there."
+                f"With {' and '.join(dict.fromkeys(geometries.names))} alone {errors}. Surfaces are learned now; "
+                "Ctrl-C goes on without those that are not ready."
             )
 
 
