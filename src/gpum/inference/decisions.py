@@ -7,7 +7,7 @@ density of new labels (of classes: of the log loss), in nats a row; 0 is less th
 
     python benchmarks/sensitivity.py --decisions --clouds roll,table_box_8 --rows 150 --sets 1
 
-Figures are the largest of those on these two clouds (student, counts, more than 150 labels: on the roll alone), from one
+Figures are the largest of those on these two clouds (student, counts, above 150 labels: on the roll alone), from one
 or two sets of 40 labels (many: 200 and 600). They show which numbers matter, not which are best.
 """
 
