@@ -7,8 +7,8 @@ density of new labels (of classes: of the log loss), in nats a row; 0 is less th
 
     python benchmarks/sensitivity.py --decisions --clouds roll,table_box_8 --rows 150 --sets 1
 
-Figures are the largest of those on these two clouds (gross errors, student and counts: on the roll), from one or two
-sets of 40 labels: they show which numbers matter, not which are best.
+Figures are the largest of those on these two clouds (student, counts, above 150 labels: on the roll alone), from one
+or two sets of 40 labels (many: 200 and 600). They show which numbers matter, not which are best.
 """
 
 import numpy as np
@@ -18,13 +18,13 @@ import numpy as np
 KEEP = 1e-3
 # lighter geometries are dropped, so that new rows need not be projected onto them [0, 0]
 LIGHT_GEOMETRY = 0.01
-# labels up to which every candidate sees all of them, which takes seconds; above, those of low rank do [-]
+# labels up to which every candidate sees all of them, which takes seconds; above, those of low rank do [0, 0]
 SCREEN = 500
-# labels that compare candidates above SCREEN [-]
+# labels that compare candidates above SCREEN [0, 0]
 SCREENED = 250
-# candidates up to which all see all labels [-]
+# candidates up to which all see all labels [0, 0]
 SCREENING = 12
-# candidates so far behind the best on some labels are hopeless on all: e^-12 of its weight [-]
+# candidates so far behind the best on some labels are hopeless on all: e^-12 of its weight [0, 0]
 NATS = 12.0
 # numbers in all kernels of full rank together: 0.8 GB [-]
 LARGEST = 10**8
@@ -80,9 +80,9 @@ CUT = 3.0
 COUNT_SWEEPS = 20
 # change of log τ below which sweeps end [0, 0]
 COUNT_SETTLED = 1e-2
-# step of each sweep: whole steps may oscillate [-]
+# step of each sweep: whole steps may oscillate [0, 0]
 COUNT_DAMPING = 0.8
-# lighter candidates, relative to all, are left out while sites are sought [-]
+# lighter candidates, relative to all, are left out while sites are sought [0, 0]
 LIGHT_FOR_SITES = 1e-4
 
 # --- Classes: priors (`classes`).
@@ -110,17 +110,17 @@ ASKED = 200
 # --- Classes: which candidates see all labels.
 # of a first look at candidates [-0.020, -0.012]
 FIRST_SWEEPS = 3
-# labels that compare all pairs of candidate and ratio first, of more than twice as many [-]
+# labels that compare all pairs of candidate and ratio first, of more than twice as many [+0.008, -0.005]
 FIRST_LABELS = 32
-# pairs that they leave [-]
+# pairs that they leave [+0.004, -0.005]
 PROMISING = 200
-# labels above which candidates are compared on CLASS_SCREENED of them [-]
+# labels above which candidates are compared on CLASS_SCREENED of them [0, -0.021]
 CLASS_SCREEN = 150
-# labels for that [-]
+# labels for that [0, +0.002]
 CLASS_SCREENED = 100
-# candidates that they leave [-]
+# candidates that they leave [0, +0.002]
 CLASS_CANDIDATES = 12
-# then so many times as many labels leave pairs within NATS, and so on [-]
+# then so many times as many labels leave pairs within NATS, and so on [0, 0]
 GROWTH = 4
 # the most labels where no kernel has fewer modes than there are labels: the time grows with their cube [-]
 FULL_RANK = 1500
