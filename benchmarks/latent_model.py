@@ -83,7 +83,7 @@ def seconds(function, repeat: int) -> float:
     return float(np.median(times))
 
 
-def time_to(target: float, theta: bound.Parameters, data: bound.Cloud, warm: bool) -> tuple[float, int]:
+def time_to(target: float, theta: bound.Parameters, data: bound.FactoredCloud, warm: bool) -> tuple[float, int]:
     """Seconds and evaluations until a round ends above the target; `warm`: with compiled programs on the disk."""
     jax.clear_caches()
     count, begin = 0, time.perf_counter()

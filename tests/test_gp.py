@@ -11,7 +11,7 @@ from scipy.stats import t as student
 
 from gpum import Priors
 from gpum.geometry.candidate_set import Candidate, CandidateSet, join
-from gpum.geometry.path_spaces import path_settings
+from gpum.geometry.path_spaces import path_candidates
 from gpum.heat.covariances import Features, KernelSum, Spectral, Stationary
 from gpum.heat.spectra import SMOOTHNESS
 from gpum.inference import gp, tempered
@@ -362,7 +362,7 @@ def test_matern_kernels_are_mixtures_of_heat_kernels(name):
     times = np.geomspace(1e-3, 30.0, 24)
     phi, values = PHI[:, 1:], VALUES[1:]
     cloud = np.concatenate([phi * np.exp(-values * t / 4) for t in times], 1)
-    settings = path_settings(times, [24] * len(times), cloud, 2, [name])
+    settings = path_candidates(times, [24] * len(times), cloud, 2, [name])
     spectral = Spectral(values, np.mean(phi**2, 0), SMOOTHNESS[name], 2)
     for setting, time in list(zip(settings, times, strict=True))[8:16]:  # scales whose times are on the grid
         exact = spectral.at(setting.scale).gram(phi, phi)

@@ -145,7 +145,7 @@ def test_without_gaps_patterns_agree_with_the_whole(problem):
     S = np.nan_to_num(S)
     with jax.enable_x64(True):
         whole, some = models.data(S), patterns.compress(S)
-        assert isinstance(whole, bound.Cloud)  # nothing changes where nothing is missing
+        assert isinstance(whole, bound.FactoredCloud)  # nothing changes where nothing is missing
         assert float(value_and_gradient(models.Variational(), theta, some)[0]) == pytest.approx(
             float(value_and_gradient(models.Variational(), theta, whole)[0]), rel=1e-10
         )

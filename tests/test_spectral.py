@@ -11,8 +11,8 @@ from gpum import EmbeddedChart, heat_kernel
 from gpum.geometry.candidate_set import spectral_candidates
 from gpum.heat import lanczos
 from gpum.heat.assembly import quadratic_unknowns
+from gpum.heat.domain_mesh import DomainMesh
 from gpum.heat.lanczos import _solver, factors, lowest
-from gpum.heat.mesh import Mesh
 from gpum.heat.spectra import heat_spectrum, matern_spectrum, varying
 from gpum.heat.spectral import Eigenpairs, eigenpairs
 from gpum.manifold import evaluate, grid, magnification
@@ -258,7 +258,7 @@ def test_points_of_large_elements_among_small_ones():
     unknowns = quadratic_unknowns(simplices)
     points = np.concatenate([nodes[unknowns.vertices], nodes[unknowns.sides].mean(1)])
     surface = Surface(nodes, simplices, unknowns=unknowns.of_elements[0])
-    pairs = Eigenpairs(np.zeros(2), points, surface, 50.0, mesh=Mesh(nodes, simplices))
+    pairs = Eigenpairs(np.zeros(2), points, surface, 50.0, mesh=DomainMesh(nodes, simplices))
     points = np.array([[0.5, 0.1], [0.3, 0.05], [4.0, 4.0]])
     np.testing.assert_allclose(pairs.at(points), points, atol=1e-9)
     np.testing.assert_allclose(pairs.off(points), 0.0)

@@ -31,7 +31,7 @@ from ..geometry.chart_mesh import ChartMesh, chart_mesh
 from ..gplvm import starts
 from ..gplvm.incomplete import project_incomplete
 from ..gplvm.mapping import Mapping
-from ..gplvm.models import N_INDUCING, Model, Posterior, Variational, data
+from ..gplvm.models import N_INDUCING, LatentPosterior, Model, Variational, data
 from ..gplvm.multistart import Fit, MultistartResult, RowSubset, collapsed, differ, multistart
 from ..gplvm.optimise import BROKEN
 from ..gplvm.projection import Decoder, decoder, project_rows
@@ -349,7 +349,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FileEstimat
             warnings.warn(trouble, ConvergenceWarning, stacklevel=4)
         return [outcome.held] if self.collapsed_ else list(outcome.finalists)
 
-    def _mapping(self, posterior: Posterior) -> Mapping:
+    def _mapping(self, posterior: LatentPosterior) -> Mapping:
         """The posterior of φ in the units of the chart."""
         scale = np.broadcast_to(self.scale_, self._rows.shape[1:])
         mapping = Mapping.from_weights(

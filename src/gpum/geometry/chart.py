@@ -48,6 +48,8 @@ LEVELS = 6
 MAX_LEVEL = 6 * DEFAULT_LEVEL
 TOLERANCE = 0.03  # of the first eigenvalues, when the mesh is refined
 
+Levels = list[tuple[float | None, float]]  # boundary levels (None: there are none), and the log prior weight of each
+
 
 @dataclass(frozen=True)
 class Domain:
@@ -96,7 +98,7 @@ class Domain:
         )
 
 
-def levels_of(chart: Chart, level: float | str) -> list[tuple[float | None, float]]:
+def levels_of(chart: Chart, level: float | str) -> Levels:
     """Boundary levels of a chart with different domains, and the log prior weights of these.
 
     One entry where the boundary has no levels.
@@ -174,9 +176,15 @@ class ChartGeometry:
     def built(self, task: KernelTask) -> tuple[SurfaceGeometry, CandidateSet]:
         """The surface; eigenfunctions of every boundary level and no boundary at all, or path histograms."""
         chart = self.bounded(task)
+        levels = levels_of(chart, task.options.boundary)
+        with_plane = task.options.boundary == "average" and isinstance(chart, LearnedChart)
+        if with_plane:
+            levels = [(level, log_prior + log(1 - PLANE)) for level, log_prior in levels]
         make = self._spectral if self._method(task) == "spectral" else self._brownian
-        candidate_set = make(chart, task)
-        return self.geometry(task), candidate_set
+        members, notes = make(chart, levels, task)
+        if with_plane:
+            members.append(self._plane(chart, task))
+        return self.geometry(task), CandidateSet.of(members, notes)
 
     def geometry(self, task: KernelTask) -> SurfaceGeometry:
         """The surface alone, with the chart and the latent model for those who ask for them."""
@@ -240,10 +248,9 @@ class ChartGeometry:
         make = partial(domain_of, self._charts(task, level), task.options.n_modes or N_MODES)
         return self.store.once(self._key(task, level), make, Domain)
 
-    def _spectral(self, chart: Chart, task: KernelTask) -> CandidateSet:
-        with_plane = task.options.boundary == "average" and isinstance(chart, LearnedChart)
+    def _spectral(self, chart: Chart, levels: Levels, task: KernelTask) -> tuple[list[Member], list[str]]:
+        """Eigenfunctions of every boundary level, and notes."""
         n_modes = task.options.n_modes or N_MODES
-        levels = levels_of(chart, task.options.boundary)
         domains: list[Domain] = []
         with Reporter(task.verbose, len(levels), "first mesh") as report:
             keys = [self._key(task, level) for level, _ in levels]
@@ -267,13 +274,10 @@ class ChartGeometry:
             notes += remarks
             if not used:
                 continue
-            weight = log_prior + (log(1 - PLANE) if with_plane else 0.0)
             at_nodes = domain.pairs[0].functions if self.mesh is None else domain.at(_coordinates(surface))
             space = NodeFeatures(at_nodes.astype(np.float32), domain.values)
-            members.append(on_eigenfunctions(space, places, chart.dim, task, weight, level=level))
-        if with_plane:
-            members.append(self._plane(chart, task))
-        return CandidateSet.of(members, notes)
+            members.append(on_eigenfunctions(space, places, chart.dim, task, log_prior, level=level))
+        return members, notes
 
     def _plane(self, chart: Chart, task: KernelTask) -> Member:
         """No boundary at all: the chart unrolled, with a stationary kernel of its even coordinates."""
@@ -282,27 +286,26 @@ class ChartGeometry:
         space = self.store.once(("plane", chart, _coordinates(surface)), make, NodeFeatures)
         return on_coordinates(space, self._places(surface), task, log(PLANE), level=NO_BOUNDARY)
 
-    def _brownian(self, chart: Chart, task: KernelTask) -> CandidateSet:
-        with_plane = task.options.boundary == "average" and isinstance(chart, LearnedChart)
-        levels = path_levels(chart, levels_of(chart, task.options.boundary))
+    def _brownian(self, chart: Chart, levels: Levels, task: KernelTask) -> tuple[list[Member], list[str]]:
+        """Paths in the domain of every boundary level; there are no notes."""
+        usable = path_levels(chart, levels)
         starts, n_modes = self._starts, task.options.n_modes or N_MODES
         surface = self._surface(task)
         places = self._places(surface)
         members: list[Member] = []
-        with Reporter(task.verbose, len(levels), "simulating Brownian paths") as report:
-            for k, (level, nodes, log_prior) in enumerate(levels):
+        with Reporter(task.verbose, len(usable), "simulating Brownian paths") as report:
+            for k, (level, nodes, log_prior) in enumerate(usable):
                 at = self._at_level(chart, level)[0]
-                weight = log_prior + (log(1 - PLANE) if with_plane else 0.0)
                 if nodes is not None:
                     law = partial(of_jumps, nodes, n_modes, *starts)
                     space = self.store.once(("jumps", at, *starts, n_modes), law, NodeFeatures)
-                    members.append(on_eigenfunctions(space, places, chart.dim, task, weight, level=level))
+                    members.append(on_eigenfunctions(space, places, chart.dim, task, log_prior, level=level))
                 else:
                     key = "paths", at, self.rows, *starts, *_of_paths(task)
                     paths = self.store.once(key, partial(self._paths, at, task), PathFeatures)
-                    members.append(of_paths(paths, places, chart.dim, task.smoothness, weight, level=level))
-                report.advance(f"paths of domain {k + 1} of {len(levels)}", 1)
-        return CandidateSet.of([*members, self._plane(chart, task)] if with_plane else members, [])
+                    members.append(of_paths(paths, places, chart.dim, task.smoothness, log_prior, level=level))
+                report.advance(f"paths of domain {k + 1} of {len(usable)}", 1)
+        return members, []
 
     @property
     def _starts(self) -> tuple[np.ndarray, np.ndarray | None]:

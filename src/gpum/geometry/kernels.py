@@ -97,18 +97,30 @@ class Surface(Kernel):
         return lambda _: (OfSurface(), "surface")
 
 
-class OnColumns(Kernel):
-    """A stationary kernel on the surface or, where columns are named, of these."""
+class WithColumns(Kernel):
+    """A kernel that may name columns: one, or a tuple of several; None: it names none."""
 
     columns: Name | Sequence[Name] | None
+
+    def __post_init__(self) -> None:
+        names = self._named
+        object.__setattr__(self, "columns", None if not names else names[0] if len(names) == 1 else names)
+
+    @property
+    def _named(self) -> tuple[Name, ...]:
+        return () if self.columns is None else _names(self.columns)
+
+
+class OnColumns(WithColumns):
+    """A stationary kernel on the surface or, where columns are named, of these."""
+
     length_scale: float | None
 
-    def _check(self) -> None:
-        named = None if self.columns is None else _names(self.columns)
-        object.__setattr__(self, "columns", named[0] if named is not None and len(named) == 1 else named)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if self.length_scale is not None:
             checks.positive(self.length_scale, "length_scale", "None lets the labels weigh it")
-            if named is None:
+            if self.columns is None:
                 raise GpumError(
                     f"length_scale is {self.length_scale:g}, but no column is named: length scales on surfaces are "
                     "weighed by the labels; name columns, or leave it out"
@@ -118,10 +130,6 @@ class OnColumns(Kernel):
     def nu(self) -> float:
         """The smoothness."""
         raise NotImplementedError
-
-    @property
-    def _named(self) -> tuple[Name, ...]:
-        return () if self.columns is None else _names(self.columns)
 
     @property
     def on_surface(self) -> bool:
@@ -164,9 +172,6 @@ class Heat(OnColumns):
     columns: Name | Sequence[Name] | None = None
     length_scale: float | None = None
 
-    def __post_init__(self) -> None:
-        self._check()
-
     @property
     def nu(self) -> float:
         """Infinite."""
@@ -192,7 +197,7 @@ class Matern(OnColumns):
         checks.positive(self.smoothness, "smoothness", "0.5, 1.5 and 2.5 are usual")
         if self.smoothness > SMOOTHEST:
             raise GpumError(f"smoothness is {self.smoothness:g}, and at most {SMOOTHEST:g}; use Heat(), its limit")
-        self._check()
+        super().__post_init__()
 
     @property
     def nu(self) -> float:
@@ -253,7 +258,7 @@ class Periodic(Kernel):
 
 
 @dataclass(frozen=True, repr=False)
-class Linear(Kernel):
+class Linear(WithColumns):
     """A linear trend; its coefficients are integrated out, with a normal prior.
 
     Parameters
@@ -262,14 +267,6 @@ class Linear(Kernel):
     """
 
     columns: Name | Sequence[Name] | None = None
-
-    def __post_init__(self) -> None:
-        named = None if self.columns is None else _names(self.columns)
-        object.__setattr__(self, "columns", named[0] if named is not None and len(named) == 1 else named)
-
-    @property
-    def _named(self) -> tuple[Name, ...]:
-        return () if self.columns is None else _names(self.columns)
 
     def maker(self, columns: ColumnValues) -> Maker:
         """See `Kernel`."""

@@ -50,7 +50,7 @@ def of_paths(
     """A space, the rows of the cloud (at `places` between nodes) in it, and the candidates on it."""
     space = NodeFeatures(np.concatenate(paths.at_nodes, 1).astype(np.float32))
     rows, sizes = space.at(places), [block.shape[1] for block in paths.at_nodes]
-    return space, rows, path_settings(paths.times, sizes, rows, dim, smoothness, log_prior, **about)
+    return space, rows, path_candidates(paths.times, sizes, rows, dim, smoothness, log_prior, **about)
 
 
 def path_levels(
@@ -71,7 +71,7 @@ def path_levels(
     return usable
 
 
-def path_settings(
+def path_candidates(
     times: np.ndarray, sizes: Sequence[int], cloud: np.ndarray, dim: int, smoothness: Sequence[str],
     log_prior: float = 0.0, **about: Any,
 ) -> list[Candidate]:  # fmt: skip

@@ -1,4 +1,4 @@
-"""The collapsed variational bound of the Bayesian GPLVM (appendix C, errata 2 and 3).
+"""What the Bayesian GPLVM maximises: the collapsed variational bound (appendix C, errata 2 and 3).
 
 With A = Kuu + beta ψ2 and C = ψ1ᵀ S,
 
@@ -37,7 +37,7 @@ Blocks = tuple[Any, Any, Any]
 
 @partial(jax.tree_util.register_dataclass, data_fields=["factor", "weight", "trace", "p"], meta_fields=[])
 @dataclass(frozen=True)
-class Cloud:
+class FactoredCloud:
     """What the bound needs of S: a factor Y with YYᵀ = SSᵀ, weights of its rows, tr SSᵀ, the number of columns p."""
 
     factor: Any  # [N, r]; 0 in rows without weight
@@ -68,18 +68,18 @@ class Parameters:
     log_beta: Any
 
 
-def compress(S: np.ndarray) -> Cloud:
-    """S [N, p] as a `Cloud`, its factor with at most min(N, p) columns."""
+def compress(S: np.ndarray) -> FactoredCloud:
+    """S [N, p] as a `FactoredCloud`, its factor with at most min(N, p) columns."""
     N, p = S.shape
     factor = S
     if p > N // 2:
         w, V = np.linalg.eigh(S @ S.T)
         keep = w > w[-1] * 1e-14
         factor = V[:, keep] * np.sqrt(w[keep])
-    return Cloud(np.ascontiguousarray(factor), np.ones(N), float(np.sum(S * S)), float(p))
+    return FactoredCloud(np.ascontiguousarray(factor), np.ones(N), float(np.sum(S * S)), float(p))
 
 
-def fill_cloud(cloud: Cloud) -> Cloud:
+def fill_cloud(cloud: FactoredCloud) -> FactoredCloud:
     """The same cloud, its rows and columns padded to a size that is the same for many clouds."""
     rows, columns = map(padding.size, cloud.factor.shape)
     wide = columns if cloud.factor.shape[1] > padding.ROWS else cloud.factor.shape[1]
@@ -88,7 +88,7 @@ def fill_cloud(cloud: Cloud) -> Cloud:
     )  # fmt: skip
 
 
-def bound(theta: Parameters, cloud: Cloud, jitter: float | Array = JITTER, live: Any = None) -> Array:
+def bound(theta: Parameters, cloud: FactoredCloud, jitter: float | Array = JITTER, live: Any = None) -> Array:
     """The bound F, a scalar (nats); `live` [m] is 0 for inducing inputs that only pad the array."""
     p, weight = cloud.p, jnp.asarray(cloud.weight)
     N = jnp.sum(weight)

@@ -1,4 +1,4 @@
-"""The maximum-likelihood GPLVM of section 5.1.
+"""What the GPLVM by points maximises: the likelihood of section 5.1.
 
     log p(S | X) = -Np/2 log 2π - p/2 log|K + I/beta| - ½ tr (K + I/beta)⁻¹ SSᵀ
 
@@ -21,7 +21,7 @@ from jax.scipy.linalg import cho_solve, solve_triangular
 
 from ..basics import padding
 from ..basics.device import compiled
-from .bound import Cloud
+from .bound import FactoredCloud
 from .kernel import JITTER, unit_gram
 
 
@@ -40,7 +40,7 @@ class Parameters:
     log_beta: Any
 
 
-def log_likelihood(theta: Parameters, cloud: Cloud) -> Array:
+def log_likelihood(theta: Parameters, cloud: FactoredCloud) -> Array:
     """log p(S | X), a scalar (nats)."""
     p, weight = cloud.p, jnp.asarray(cloud.weight)
     L = jnp.linalg.cholesky(_noisy_gram(theta, weight))

@@ -12,7 +12,7 @@ from ..basics import padding
 from . import bound, likelihood, patterns, precise, starts
 from .patterns import Patterns
 
-Data = bound.Cloud | Patterns  # a whole cloud, or one with missing readings
+Data = bound.FactoredCloud | Patterns  # a whole cloud, or one with missing readings
 
 HELD_NOISE = 0.01  # noise variance while it is fixed, as a fraction of the variance of the data
 N_INDUCING = 50  # default, or the number of rows if that is smaller
@@ -26,7 +26,7 @@ SHARED = 2**18
 
 
 @dataclass(frozen=True)
-class Posterior:
+class LatentPosterior:
     """The posterior of a fit in the scaled units of the model: latent rows, and the mapping (see `Mapping`)."""
 
     latent: np.ndarray  # means of q(X), [N, q]
@@ -100,9 +100,9 @@ class Variational:
         mu, log_s, Z = (x[:, order] for x in (theta.mu, theta.log_s, theta.Z))
         return replace(theta, mu=mu, log_s=log_s, Z=Z, log_ell=theta.log_ell[order])
 
-    def posterior(self, theta: bound.Parameters, rows: np.ndarray) -> Posterior:
+    def posterior(self, theta: bound.Parameters, rows: np.ndarray) -> LatentPosterior:
         """The posteriors q(X) and q(U)."""
-        return Posterior(
+        return LatentPosterior(
             theta.mu, np.exp(theta.log_s), theta.Z, np.exp(theta.log_ell), float(np.exp(theta.log_gamma)),
             float(np.exp(theta.log_beta)),
             *_weighed(rows, theta, precise.inducing_posterior, patterns.inducing_posterior),
@@ -141,9 +141,9 @@ class PointGPLVM:
         """theta with the columns of X and ell in another order."""
         return replace(theta, X=theta.X[:, order], log_ell=theta.log_ell[order])
 
-    def posterior(self, theta: likelihood.Parameters, rows: np.ndarray) -> Posterior:
+    def posterior(self, theta: likelihood.Parameters, rows: np.ndarray) -> LatentPosterior:
         """The latent rows without uncertainty, and the posterior of the mapping given them."""
-        return Posterior(
+        return LatentPosterior(
             theta.X, np.zeros(theta.X.shape), theta.X, np.exp(theta.log_ell), float(np.exp(theta.log_gamma)),
             float(1 / likelihood.noise_variance(theta)),
             *_weighed(rows, theta, likelihood.posterior, patterns.point_posterior),

@@ -1,4 +1,4 @@
-"""L-BFGS in rounds, in units of the typical step of each parameter.
+"""How latent models are optimised: L-BFGS in rounds, in units of the typical step of each parameter.
 
 The units are computed again at the start of each round, because the posterior sds on which they depend decrease by
 orders of magnitude during the fit. A run has converged when a full round gains less than `tol` nats per row; a round
@@ -91,7 +91,7 @@ class Minimum:
     cut_short: bool
 
 
-class Climbed(Protocol):
+class Objective(Protocol):
     """The interface of an objective: a function of parameters theta (a dataclass of arrays) and of data."""
 
     @property
@@ -113,7 +113,7 @@ class Climbed(Protocol):
 
 
 def maximise(
-    model: Climbed, theta: Theta, data: Any, stage: Stage, n_rows: int
+    model: Objective, theta: Theta, data: Any, stage: Stage, n_rows: int
 ) -> Iterator[tuple[Theta, Progress]]:  # fmt: skip
     """Maximise -model.objective from theta, round by round, until converged or out of iterations.
 
@@ -145,12 +145,12 @@ def maximise(
             last, objective = -np.inf, model.precise_objective
 
 
-def value_at(model: Climbed, theta: Any, data: Any) -> float:
+def value_at(model: Objective, theta: Any, data: Any) -> float:
     """The value of -model.objective at theta."""
     return -float(value_and_gradient(model, theta, data)[0])
 
 
-def value_and_gradient(model: Climbed, theta: Any, data: Any) -> tuple[Any, Any]:
+def value_and_gradient(model: Objective, theta: Any, data: Any) -> tuple[Any, Any]:
     """model.objective at theta, and its gradient as a theta; what the compiled program pads is removed again."""
     value, gradient = _value_and_gradient(model.objective, *model.filled(theta, data))
     return value, model.cut(gradient, theta)
@@ -197,7 +197,7 @@ def minimise(objective: Callable[[Any, Any], Any], theta: Any, steps: Any, data:
 
 
 def _round(
-    model: Climbed, objective: Callable[[Any, Any], Any], theta: Any, steps: Any, data: Any, max_iter: int
+    model: Objective, objective: Callable[[Any, Any], Any], theta: Any, steps: Any, data: Any, max_iter: int
 ) -> tuple[Any, Minimum]:
     begin, known = model.filled(theta, data)
     minimum = minimise(objective, begin, model.filled(steps, data)[0], known, max_iter)

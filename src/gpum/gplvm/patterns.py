@@ -97,13 +97,10 @@ def _width(sizes: list[int]) -> int:
     return int(tried[np.argmin(cost)])
 
 
-def variational_bound(
-    theta: bound.Parameters, cloud: Patterns, jitter: float | Array = JITTER, live: Any = None
-) -> Array:  # fmt: skip
+def variational_bound(theta: bound.Parameters, cloud: Patterns, live: Any) -> Array:
     """The bound F, a scalar (nats); `live` as in `bound.bound`."""
     gamma, beta = jnp.exp(theta.log_gamma), jnp.exp(theta.log_beta)
-    live = jnp.ones(len(theta.Z)) if live is None else live
-    K, Psi1, Psi2 = bound.statistics(theta, jnp.asarray(cloud.seen), live, jitter, psi2_by_pattern)
+    K, Psi1, Psi2 = bound.statistics(theta, jnp.asarray(cloud.seen), live, JITTER, psi2_by_pattern)
     C = beta * jnp.sqrt(gamma) * jnp.einsum("nm,gnr->gmr", Psi1, cloud.factor)
     collapsed = lambda psi2, c, n_columns: bound.collapsed(K, psi2, c, beta * gamma, n_columns)
     if Psi2.size > STORED:
@@ -139,7 +136,7 @@ def log_likelihood(theta: likelihood.Parameters, cloud: Patterns) -> Array:
 
     def of_block(block: tuple[Array, Array, Array]) -> Array:
         factor, seen, n_columns = block
-        return likelihood.log_likelihood(theta, bound.Cloud(factor, seen, 0.0, n_columns))  # type: ignore[arg-type]
+        return likelihood.log_likelihood(theta, bound.FactoredCloud(factor, seen, 0.0, n_columns))  # type: ignore[arg-type]
 
     blocks = jax.tree.map(jnp.asarray, (cloud.factor, cloud.seen, cloud.n_columns))
     return jnp.sum(jax.lax.map(jax.checkpoint(of_block), blocks))

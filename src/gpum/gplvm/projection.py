@@ -98,12 +98,12 @@ def project_rows(
     n, c, q = starts.shape
     data = RowData(products, pattern)
     left = ARRIVED if as_points else NEARLY
-    ends, values, hessians = _climb(at_points, starts.reshape(-1, q), data.repeated(c), dec, left)
+    ends, values, hessians = _maximised(at_points, starts.reshape(-1, q), data.repeated(c), dec, left)
     best = c * np.arange(n) + np.argmax(values.reshape(n, c), 1)
     x, s = ends[best], _variances(hessians[best])
     if as_points:
         return x, s
-    theta, _, _ = _climb(at_posteriors, np.concatenate([x, np.log(s)], 1), data, dec, ARRIVED, NEAR_DAMPING)
+    theta, _, _ = _maximised(at_posteriors, np.concatenate([x, np.log(s)], 1), data, dec, ARRIVED, NEAR_DAMPING)
     return theta[:, :q], np.exp(theta[:, q:])
 
 
@@ -222,7 +222,7 @@ class _State(NamedTuple):
     going: Any
 
 
-def _climb(
+def _maximised(
     f: Derivatives, theta: np.ndarray, data: RowData, dec: Decoder, left: float, first: float = FIRST_DAMPING
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Levenberg-Marquardt ascent of f from each row of theta [n, d]: the final theta, f there and its Hessian.

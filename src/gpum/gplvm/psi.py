@@ -1,4 +1,4 @@
-"""ψ statistics of the squared-exponential kernel under q(X) = Π N(mu_n, diag s_n).
+"""What the bound needs of uncertain latent rows: ψ statistics of the kernel under q(X) = Π N(mu_n, diag s_n).
 
     ψ1 = <K_xz>            [N, m]
     ψ2 = Σ_n <K_zx K_xz>   [m, m]

@@ -3,9 +3,10 @@
 Every surface has one kind of spectrum, a `Spectrum` (`spectra`), which one solver finds: `lanczos`, of a stiffness and
 a mass matrix. These come from `simplicial` for the stars around the rows of an `atlas` and for the cells of a mesh
 (`meshes`) or of a fit, which are all `surfaces`; from `elements` for a complex of simplices and corridors; from
-`spectral` for a chart, of which `mesh` makes a mesh. `assembly` has the elements of both. Brownian motion: `brownian`
-simulates paths in a chart, `jumps` on nodes, `paths` makes kernels of them and `histograms` features. `kernel` is the
-one function for both. `covariances` are the covariance functions of regression.
+`spectral` for a chart, of which `domain_mesh` makes a mesh. `assembly` has the elements of both.
+
+Brownian motion: `brownian` simulates paths in a chart, `jumps` on nodes; `paths` makes kernels of them, `histograms`
+features. `kernel` is the one function for both ways. `covariances` are the covariance functions of regression.
 Names are imported on first use: covariances need no JAX.
 """
 

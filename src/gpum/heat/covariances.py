@@ -1,4 +1,4 @@
-"""Covariance functions with one scale, for GP regression.
+"""The covariance functions that regression weighs against each other, each with one scale.
 
 Each acts on points in a representation of its own: `Spectral` on the values of eigenfunctions (of the
 Laplace-Beltrami operator, or of a graph), `Stationary` on coordinates, `Features` on any features whose inner

@@ -28,6 +28,7 @@ from .surfaces import TIMES, MeshedSurface, SurfaceNodes
 
 MAX_STEPS = 4000  # of the default step size, to the largest time
 MAX_OUTSIDE = 0.02
+MAX_BLOCKED = 0.02  # atlases have 0.01, and Delaunay triangles of points in a square up to 0.17, next to its sides
 HALVING_CHANGE = 0.01  # of the peak, below which a change is not worth a warning
 HALVING_ALARMS = 0.01  # how often the check warns although the step has no error
 
@@ -113,13 +114,12 @@ def _across_nodes(
         else np.concatenate([starts, checks.cloud(targets, "targets", columns=starts.shape[1])])
     )
     ordered, back = np.unique(checks.positives(times, "times", TIMES), return_inverse=True)
-    process = jumps.jump_process(nodes_of.stiffness, nodes_of.lumped, float(ordered[0]))
     n_blocks, block = paths.blocks_of(n_paths)
     seeds = checks.random_state(random_state).randint(2**31 - 1, size=n_blocks).tolist()
     n = len(starts)
     first, last = np.arange(n), np.arange(n) if targets is None else np.arange(n, len(both))
-    root = np.sqrt(process.volumes)
-    fractions = jumps.node_fractions(process, nodes_of.corners(both), both, ordered, block, seeds)
+    root = np.sqrt(nodes_of.lumped)
+    fractions = jumps.node_fractions(nodes_of, nodes_of.corners(both), both, ordered, block, seeds)
     estimates = [paths.kernel_of_blocks(blocks / root, first, last, True) for blocks in fractions]
     kernel, std = (np.stack([np.asarray(estimate[k]) for estimate in estimates])[back] for k in (0, 1))
     return kernel, std
@@ -154,6 +154,12 @@ def _walks(
     nodes_of, columns = SurfaceNodes.of(surface), surface.nodes.shape[1]
     starts = checks.cloud([start] if np.ndim(start) == 1 else start, "start", columns=columns)
     process = jumps.jump_process(nodes_of.stiffness, nodes_of.lumped, time)
+    if process.blocked > MAX_BLOCKED:
+        warnings.warn(
+            f"{process.blocked:.1%} of the conductance between nodes is negative, where cells have obtuse angles, and "
+            "paths do without it: along such cells they move too quickly; use a mesh without obtuse angles",
+            stacklevel=3,
+        )
     seed = int(checks.random_state(random_state).randint(2**31 - 1))
     nodes, weights = nodes_of.corners(starts)
     positions = []

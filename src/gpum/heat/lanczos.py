@@ -1,4 +1,6 @@
-"""The lowest eigenpairs of K u = λ M u, K symmetric and positive semi-definite, M positive definite, both sparse.
+"""The one solver of spectra: the lowest eigenpairs of K u = λ M u.
+
+Both matrices are sparse and symmetric, K is positive semi-definite, M positive definite.
 
     A = K + sM           s > 0, the shift; A⁻¹M has eigenvalues ν = 1/(λ + s), the largest for the lowest λ
     Z [n, 1]             the constant, known beforehand; connected components are solved one by one

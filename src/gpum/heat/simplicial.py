@@ -1,4 +1,4 @@
-"""Stiffness and mass matrices of linear elements for the Laplace operator.
+"""Matrices from which the spectrum of an atlas, a mesh or the surface of a fit is computed: linear elements.
 
 On cells:
 

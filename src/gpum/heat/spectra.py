@@ -1,4 +1,4 @@
-"""Weights of eigenfunctions in heat and Matérn kernels, and features of points from them.
+"""The spectrum of a surface, and heat and Matérn kernels from it: weights of eigenfunctions, and features of points.
 
     heat kernel    K_t = Σ_i e^{-λ_i t/2} φ_i φ_iᵀ                       (∂K/∂t = ½ΔK)
     Matérn kernel  Σ_i (1 + λ_i κ²/2ν)^{-ν-q/2} φ_i φ_iᵀ, which is (2ν/κ² + λ_i)^{-ν-q/2} but for a constant factor

@@ -20,7 +20,7 @@ from ..basics.checks import NoSurface
 from ..manifold.chart import Chart
 from ..manifold.surface import Surface
 from .assembly import on_simplices, quadratic_unknowns
-from .mesh import Mesh, Size, finest, make_mesh, measure
+from .domain_mesh import DomainMesh, Size, finest, make_mesh, measure
 from .simplicial import assemble
 from .spectra import MAX_MODES, USUAL_MODES, Spectrum, modes_for, weyl
 from .surfaces import MeshedSurface, modes_from, solved
@@ -46,7 +46,7 @@ class Eigenpairs(Spectrum):
     per_wave : elements per wave length of the last mode.
     """
 
-    mesh: Mesh
+    mesh: DomainMesh
     change: float = np.nan
     per_wave: float = np.nan
 
@@ -194,7 +194,7 @@ def eigenpairs(
     return pairs
 
 
-def _first(chart: Chart, size: Size, mesh: Mesh, n_modes: int) -> np.ndarray:
+def _first(chart: Chart, size: Size, mesh: DomainMesh, n_modes: int) -> np.ndarray:
     """The first few eigenvalues after 0; an empty array for a mesh without elements."""
     if not len(mesh.simplices):
         return np.zeros(0)
@@ -236,7 +236,7 @@ def _warn(pairs: Eigenpairs, tol: float) -> None:
         )
 
 
-def _solve(chart: Chart, size: Size, mesh: Mesh, step: float, n_modes: int) -> Eigenpairs:
+def _solve(chart: Chart, size: Size, mesh: DomainMesh, step: float, n_modes: int) -> Eigenpairs:
     if not len(mesh.simplices):
         raise NoSurface(
             f"a mesh with steps of {step:.3g} has no element inside the domain; pass a smaller step or loosen the "

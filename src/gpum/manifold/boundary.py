@@ -1,4 +1,4 @@
-"""Where the learned surface ends.
+"""Where a learned surface ends: which points of a chart belong to it.
 
 `VarianceBoundary` is the paper's rule: inside where Var φ(x) ≤ α. It does not close a direction in
 which φ is nearly linear, and it covers gaps.
@@ -48,6 +48,7 @@ FILL = 64  # arrays of corridors and simplices are padded to multiples of this, 
 TORN = 3.0  # length along the chart over that in the data space, above which the chart has torn two neighbours apart
 BRIDGED = DEFAULT_LEVEL  # the least level of a bridge that is not in the spanning tree
 FLAT = 1e-9  # volume of a simplex, over that of a cube of its size, up to which it has no inside
+TRIES = 1000  # shifts of the rows, of which one should lead to where the variance is larger than at any row
 KNOWN = 0.2  # an uncertainty of φ, in steps, below which the surface counts as known
 
 
@@ -158,7 +159,7 @@ class CorridorBoundary(Boundary):
         return np.unique(np.expm1(np.linspace(0.0, np.log1p(min(float(self.max_level), most)), n)))
 
 
-def paper_alpha(rng: np.random.Generator, mapping: Mapping, X: np.ndarray, tries: int = 1000) -> float:
+def paper_alpha(rng: np.random.Generator, mapping: Mapping, X: np.ndarray) -> float:
     """α of section 5: the largest variance at data points shifted by δ_X in random directions.
 
     δ_X is the largest distance of a latent point to its nearest neighbour; new shifts are drawn until α exceeds the
@@ -166,7 +167,7 @@ def paper_alpha(rng: np.random.Generator, mapping: Mapping, X: np.ndarray, tries
     """
     delta = float(neighbours.spacing(X).max())
     at_data = float(np.max(evaluate(mapping, "variance", X)))
-    for _ in range(tries):
+    for _ in range(TRIES):
         direction = rng.standard_normal(X.shape)
         direction /= np.linalg.norm(direction, axis=1, keepdims=True)
         alpha = float(np.max(evaluate(mapping, "variance", X + delta * direction)))
@@ -186,9 +187,7 @@ def variance_boundary(rng: np.random.Generator, mapping: Mapping, X: np.ndarray)
     return VarianceBoundary(np.asarray(paper_alpha(rng, mapping, X)), bounds)
 
 
-def corridor_boundary(
-    rng: np.random.Generator, mapping: Mapping, X: np.ndarray, level: float = DEFAULT_LEVEL
-) -> CorridorBoundary:
+def corridor_boundary(rng: np.random.Generator, mapping: Mapping, X: np.ndarray) -> CorridorBoundary:
     """The default family of domains for latent rows X [N, q]; rows at the same point count as one."""
     frame = np.linalg.cholesky(evaluate(mapping, expected_metric, X).mean(0)).T
     X = X[gaps.merged(X @ frame.T)[0]]
@@ -240,7 +239,7 @@ def corridor_boundary(
     reach = radius[:, None] * np.sqrt(np.diag(np.linalg.inv(frame.T @ frame)))
     box = np.concatenate([X[edges[:, k]] + side * reach for k in (0, 1) for side in (-1, 1)])
     return CorridorBoundary(
-        level=np.asarray(float(level)),
+        level=np.asarray(DEFAULT_LEVEL),
         max_level=np.asarray(level_of_edge.max(initial=0.0)),
         bounds=np.stack([box.min(0), box.max(0)], 1),
         frame=frame, vertices=padding.fill(points, padding.size(len(points))),

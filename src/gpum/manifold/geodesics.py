@@ -1,4 +1,4 @@
-"""Shortest paths on cells whose sides have known lengths.
+"""Geodesics: shortest paths on a surface of cells whose sides have known lengths.
 
     l_ij                       length of the side between two nodes
     |δ|² = -Σ_{i<j} δ_i δ_j l_ij²    squared length of a segment in a cell, δ the change of its barycentric weights

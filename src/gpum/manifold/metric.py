@@ -1,4 +1,4 @@
-"""The random metric of a learned mapping (section 5): its expectation, derivative and draws.
+"""Lengths on a learned chart: the random metric of its mapping (section 5), its expectation, derivative and draws.
 
 Row j of the Jacobian J(x) of φ is Gaussian with mean row j of E[J] and covariance scale_j² Σ_J:
 

@@ -1,4 +1,4 @@
-"""The point of a simplex (vertex, segment, triangle, tetrahedron) that is nearest to a given point.
+"""Projection onto one simplex (vertex, segment, triangle, tetrahedron): its point that is nearest to a given point.
 
     c_0 … c_k     corners of a face;    s_a = c_a - c_0, a = 1 … k, its sides
     w_a           barycentric weights: Σ w_a s_a is x - c_0 projected onto the plane of the face, w_0 = 1 - Σ w_a

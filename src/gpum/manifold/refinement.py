@@ -28,7 +28,7 @@ APART = 0.8  # least distance between new nodes, over that radius
 MAX_NODES = 10_000  # up to which nodes are added
 
 
-class Mesh(NamedTuple):
+class Refined(NamedTuple):
     """Nodes [n, p] with frames [n, p, q], spacings [n] and stars."""
 
     nodes: np.ndarray
@@ -46,7 +46,7 @@ def charts(nodes: np.ndarray, pool: np.ndarray, frame: np.ndarray) -> tuple[np.n
 
 def finer(
     nodes: np.ndarray, frame: np.ndarray, h: np.ndarray, smooth: np.ndarray, stars: Stars, beyond: float
-) -> Mesh:  # fmt: skip
+) -> Refined:  # fmt: skip
     """The mesh with more nodes, where rows are smooth [N] and there is room; `beyond` is what `stars.rim` returns."""
     q = frame.shape[2]
     for _ in range(HALVINGS[q]):
@@ -64,7 +64,7 @@ def finer(
         index, v, near = charts(nodes, tangents.neighbourhoods(nodes, POOL * NEAR[q]), frame)
         near[~smooth] = True
         stars = delaunay_stars(v, index, near, h, beyond)
-    return Mesh(nodes, frame, h, stars)
+    return Refined(nodes, frame, h, stars)
 
 
 def between(
@@ -141,7 +141,7 @@ def sparse_choice(points: np.ndarray, room: np.ndarray) -> np.ndarray:
     return np.flatnonzero(free)
 
 
-def halved_curve(nodes: np.ndarray, frame: np.ndarray, h: np.ndarray, smooth: np.ndarray, stars: Stars) -> Mesh:
+def halved_curve(nodes: np.ndarray, frame: np.ndarray, h: np.ndarray, smooth: np.ndarray, stars: Stars) -> Refined:
     """A curve with a node in the middle of each step: on the arc between smooth rows, on the chord between others."""
     n, pairs = len(nodes), stars.simplices
     point, tangent = between(nodes, frame, pairs, stars.centres)
@@ -150,4 +150,4 @@ def halved_curve(nodes: np.ndarray, frame: np.ndarray, h: np.ndarray, smooth: np
     a, b = np.concatenate([pairs[:, 0], middle]), np.concatenate([middle, pairs[:, 1]])
     nodes, frame = np.concatenate([nodes, point]), np.concatenate([frame, tangent])
     h = np.append(h, h[pairs].mean(1))
-    return Mesh(nodes, frame, h, steps(a, b, np.tile(stars.radii, 2), len(nodes), stars.n_gaps))
+    return Refined(nodes, frame, h, steps(a, b, np.tile(stars.radii, 2), len(nodes), stars.n_gaps))

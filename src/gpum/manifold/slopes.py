@@ -1,4 +1,4 @@
-"""Derivatives of functions on a surface by the columns of rows.
+"""Gradients of predictions: derivatives of functions on a surface by the columns of rows.
 
 In a simplex a function is Σ_c w_c f_c, so that its gradient is Σ_c f_c ∇w_c, a vector of the simplex's plane:
 

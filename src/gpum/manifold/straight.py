@@ -1,4 +1,4 @@
-"""The same surface in even coordinates, whose unit is about the same length everywhere.
+"""A chart in even coordinates, in which steps of Brownian paths may be large: a unit is about as long everywhere.
 
 Brownian motion does not depend on the chart, but Euler steps do: where the metric of a chart changes quickly, or nearly
 vanishes at an edge (as often in learned charts), steps must be tiny. Each coordinate x_a is therefore replaced by s_a

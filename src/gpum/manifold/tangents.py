@@ -1,4 +1,4 @@
-"""Local charts of a cloud: a tangent frame, a curvature and a noise level around every row.
+"""What an atlas is made of: the tangent frame, curvature and noise of the cloud around every row.
 
     Δ_j    = x_j - x_i, the k rows j nearest to row i along the surface, row i itself first
     u_j    = T_iᵀ Δ_j, coordinates in the frame T_i [p, q]

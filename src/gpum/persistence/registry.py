@@ -96,7 +96,7 @@ TAGS: dict[str, str] = {
     "chart-domain": "geometry.chart:Domain",
     "complex": "manifold.complex:Complex",
     "mesh-eigenpairs": "heat.spectral:Eigenpairs",
-    "mesh": "heat.mesh:Mesh",
+    "mesh": "heat.domain_mesh:DomainMesh",
     "paths-at-nodes": "geometry.path_spaces:PathFeatures",
     "atlas-geometry": "geometry.atlas:AtlasGeometry",
     "atlas": "heat.atlas:Atlas",

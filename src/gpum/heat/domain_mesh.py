@@ -46,7 +46,7 @@ Inside = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
-class Mesh:
+class DomainMesh:
     """Nodes [n, q] in chart coordinates and simplices [K, q + 1]."""
 
     nodes: np.ndarray
@@ -122,7 +122,7 @@ def _raster_components(raster: np.ndarray) -> int:
     return fine if coarse <= fine else 1
 
 
-def make_mesh(chart: Chart, size: Size, step: float) -> Mesh:
+def make_mesh(chart: Chart, size: Size, step: float) -> DomainMesh:
     """A mesh of simplices about `step` long on the surface, shorter where the domain is narrow."""
     counts = _counts(size, step).astype(int)
     if np.prod(counts + 1.0) > MAX_GRID_NODES:
@@ -149,7 +149,7 @@ def make_mesh(chart: Chart, size: Size, step: float) -> Mesh:
     used, simplices = np.unique(simplices, return_inverse=True)
     simplices = simplices.reshape(-1, len(counts) + 1)
     nodes = size.coordinates(positions[used] / counts)
-    return Mesh(nodes, simplices, n_components, n_components > size.n_connected_components)
+    return DomainMesh(nodes, simplices, n_components, n_components > size.n_connected_components)
 
 
 def _box_simplices(shape: tuple[int, ...]) -> np.ndarray:
