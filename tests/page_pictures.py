@@ -8,7 +8,10 @@ import matplotlib.pyplot as plt
 
 from test_pages import DOCS, follow
 
-PAGES = ("known_surfaces.md", "optimisation.md", "dates.md", "positive.md")
+PAGES = (
+    "known_surfaces.md", "optimisation.md", "dates.md", "positive.md", "building_blocks.md", "kernels_elsewhere.md"
+)  # fmt: skip
+AFTER = {"kernels_elsewhere.md": "building_blocks.md"}  # whose names it uses
 
 
 def main(pages):
@@ -17,7 +20,7 @@ def main(pages):
         with tempfile.TemporaryDirectory() as folder:
             os.chdir(folder)
             plt.switch_backend("agg")
-            follow(page, compare=True)
+            follow(page, compare=True, names=follow(AFTER[page], compare=True) if page in AFTER else None)
             plt.gcf().savefig(DOCS / "_static" / page.replace(".md", ".png"), dpi=110)
             plt.close("all")
             os.chdir(DOCS)

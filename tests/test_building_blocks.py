@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import jax.numpy as jnp
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -21,9 +22,12 @@ OF_OTHERS = {match[1]: block for block in BLOCKS if (match := re.match(r"# needs
 def names():
     """What the pages have defined at their end."""
     found = {}
+    plt.switch_backend("agg")
     for block in BLOCKS:
         if block not in OF_OTHERS.values():
             exec(compile(block, "page", "exec"), found)
+    found["figures"] = [plt.figure(number) for number in plt.get_fignums()]
+    plt.close("all")
     return found
 
 
@@ -32,6 +36,7 @@ def test_the_pages_run(names):
     assert np.sqrt(np.mean((names["mean"] - names["truth"])[40:] ** 2)) < 0.1
     assert names["pipeline"].score(names["X"][40:], names["truth"][40:]) > 0.95
     assert names["gradient"].shape == names["deviation"].shape == (5, 3)
+    assert len(names["figures"]) == 2  # a picture of each page
     heights = np.array(names["extremes"])[:, 2]
     assert np.all(heights > 1.2)  # sin(2 angle) + height is largest at the upper end
     assert names["away"].length == pytest.approx(np.linalg.norm(np.diff(names["away"].path, axis=0), axis=1).sum())

@@ -39,9 +39,12 @@ def missing(expected, output):
     return None
 
 
-def follow(page, compare):
-    """Run a page in the current folder; with `compare` every command as it stands, else quick fits."""
-    names = {}
+def follow(page, compare, names=None):
+    """Run a page in the current folder; with `compare` every command as it stands, else quick fits.
+
+    `names` are those that a page before it has defined.
+    """
+    names = {} if names is None else names
     for language, block in BLOCK.findall((DOCS / page).read_text()):
         if language == "python":
             needed = re.match(r"# needs (\w+)\n", block)
