@@ -77,6 +77,19 @@ def test_it_is_a_candidate_with_a_name(fitted):
     assert np.exp(found.log_prior[plain]).sum() == pytest.approx(1 / 6)  # half of a third, that of the other half
 
 
+def test_its_prior_weight_is_that_of_its_lengths(fitted):
+    """Half of the graph's, times what importance sampling of flat space's lengths says of each."""
+    model, X, y, _ = fitted
+    known, found = X[:LABELS] / relevance.spreads(X), model.candidates_
+    z = (y[:LABELS] - y[:LABELS].mean()) / y[:LABELS].std(ddof=1)
+    members = relevance.of_all_columns(relevance.LabelledRows(known - known.mean(0), z[:, None]))
+    paid = [member.log_weight for member in relevance.heaviest(members, relevant_graphs.number_of(N))]
+    assert logsumexp(found.log_prior[found.geometry == TITLE]) == pytest.approx(
+        logsumexp(paid) + np.log(1 / 6), abs=0.1
+    )
+    assert logsumexp(paid) < -3  # they are lengths that were fitted
+
+
 def test_columns_that_matter_are_those_of_its_lengths(fitted):
     relevance_ = fitted[0].relevance_
     assert relevance_[:3].max() > 0.9
