@@ -65,7 +65,7 @@ class Belief:
     weights : of each geometry, heaviest first.
     correlation : prior correlations of one row with others under the heaviest components; the largest belong to the
         rows that are nearest along the surface, whatever the geometry.
-    relevance : of the columns that matter most, where flat space with a length for each column has weight.
+    relevance : of the columns that matter most, where a geometry with a length for each column has weight.
     """
 
     value: np.ndarray
