@@ -32,7 +32,7 @@ from scipy.special import logsumexp
 
 from gpum import GPUMRegressor
 from gpum.fitted.geometries import Geometries
-from gpum.fitted.relevance import TITLE, with_lengths
+from gpum.fitted.relevance import BY_LENGTHS, TITLE, with_lengths
 from gpum.geometry.priors import POWER_OF_NUMBERS
 from gpum.inference import gp
 from gpum.inference.posterior import RowsInSpaces
@@ -144,7 +144,7 @@ def function(rng: np.random.Generator, Z: np.ndarray, kind: int) -> np.ndarray:
 def without_lengths(geometries: Geometries) -> Geometries:
     """The geometries that do not depend on labels."""
     candidate_set = geometries.candidate_set
-    some = [k for k, g in enumerate(candidate_set.geometry_of) if geometries.members[g].title != TITLE]
+    some = [k for k, g in enumerate(candidate_set.geometry_of) if geometries.members[g].title not in BY_LENGTHS]
     new = {k: j for j, k in enumerate(some)}
     candidate_set = replace(
         candidate_set,

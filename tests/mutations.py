@@ -104,6 +104,9 @@ MUTANTS = [
         "classifier",
     ),
     mutant("graph: weights", "graphs", "np.exp(-0.5 * (edges.data", "np.exp(-1.0 * (edges.data", "graphs"),
+    mutant(
+        "graph: relevant columns", "relevant_graphs", " + half + log_weights[s.space]", " + half", "relevant_graphs"
+    ),
     mutant("graph: density", "graphs", "_scaled(w, 1 / q) if even", "w if even", "graphs"),
     mutant(
         "projection: best of several starts",

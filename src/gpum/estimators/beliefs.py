@@ -17,7 +17,7 @@ import numpy as np
 from ..basics.checks import GpumError
 from ..basics.formats import number, percent, short
 from ..basics.workers import blas_threads, with_jobs
-from ..fitted.relevance import TITLE
+from ..fitted.relevance import BY_LENGTHS
 from ..geometry.candidate_set import CandidateSet
 from ..inference import classes, decisions, design, gp
 from ..inference.class_posterior import correlation
@@ -65,7 +65,7 @@ class Belief:
     weights : of each geometry, heaviest first.
     correlation : prior correlations of one row with others under the heaviest components; the largest belong to the
         rows that are nearest along the surface, whatever the geometry.
-    relevance : of the columns that matter most, where flat space with a length for each column has weight.
+    relevance : of the columns that matter most, where a geometry with a length for each column has weight.
     """
 
     value: np.ndarray
@@ -89,7 +89,8 @@ class LiveTarget(ABC):
         self.geometries = self.fitted.geometries
         candidate_set, everything = self.geometries.labelled(np.arange(len(X)))  # also rows that are not of the subset
         self.candidate_set = replace(candidate_set, rows=[rows[everything] for rows in candidate_set.rows])
-        self.titles = [*self.geometries.titles, TITLE]  # lengths of columns, which labels add, are the last geometry
+        titles = self.geometries.titles
+        self.titles = [*titles, *(one for one in BY_LENGTHS if one not in titles)]  # labels add them, in this order
 
     def considered(self, before: Belief | None, labels: Labels) -> tuple[CandidateSet, list[int]]:
         """The candidate set of the quick step, and indices of the candidates that it uses."""

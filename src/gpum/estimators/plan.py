@@ -52,6 +52,7 @@ from ..geometry.build import (
 )  # fmt: skip
 from ..geometry.chart import ChartGeometry
 from ..geometry.flat import sketches
+from ..geometry.graphs import FIRST_GRAPH
 from ..manifold import Chart
 from ..persistence.store import Held, Store, digest
 from . import learning, subset, units
@@ -63,7 +64,6 @@ INTERRUPTED = (
     "interrupted: the fit has the geometries that were ready; fit again to learn all of them (with warm_start=True or "
     "a checkpoint it goes on from there)"
 )
-FIRST_GRAPH = {"n_neighbors": (10,), "widths": (1.0,)}
 # Geometries do not depend on them.
 OF_LABELS = ("hyperparameters", "likelihood", "period", "unlabelled", "priors", *NOT_RESULTS)
 GIVEN = ("given",)  # the key of geometries that were learned elsewhere

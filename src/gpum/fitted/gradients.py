@@ -84,8 +84,9 @@ def _directions(model: FittedModel, rows: ProjectedRows) -> dict[int, Directions
         elif isinstance(kind, InducedSpace):
             D, frame = _of_induced(kind, inner, a), axes
         elif isinstance(kind, GraphSpace):
-            slopes = through_neighbours(kind.cloud, kind.weights(inner)[0], inner)
+            slopes = through_neighbours(kind.cloud, kind.weights(inner)[0], inner / kind.scale)
             D, frame = slopes.of(kind.vectors), slopes.frame
+            scale = scale * kind.scale
         else:
             raise GpumError(
                 f"the {geometries.titles[k]} has no gradient: its functions are known at rows only; use "

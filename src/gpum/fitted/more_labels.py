@@ -17,7 +17,6 @@ from ..geometry.base import UnweightedGeometry
 from ..geometry.candidate_set import Candidate
 from .cloud import LARGEST_ENTRY, Cloud
 from .geometries import Geometries
-from .relevance import TITLE
 from .rows import project_onto
 
 NOTE = (
@@ -83,7 +82,7 @@ def without_lengths(geometries: Geometries) -> Geometries:
     first = 1 + max(candidate.space for candidate in candidate_set.candidates)
     if first == len(candidate_set.spaces) or not candidate_set.complete:
         return geometries
-    kept = [k for k, member in enumerate(geometries.members) if member.title != TITLE]
+    kept = sorted({candidate_set.geometry_of[candidate.space] for candidate in candidate_set.candidates})
     lean = replace(
         candidate_set, spaces=candidate_set.spaces[:first], rows=candidate_set.rows[:first],
         geometry_of=candidate_set.geometry_of[:first],

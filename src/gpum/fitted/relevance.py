@@ -17,17 +17,26 @@ import numpy as np
 
 from ..geometry.base import Geometry, IncompleteGeometry
 from ..geometry.candidate_set import Candidate, CandidateSet
-from ..geometry.features import Components, InducedSpace, ScaledSpace, SeparateSpace, at_each, together_and_apart
+from ..geometry.features import (
+    Components,
+    GraphSpace,
+    InducedSpace,
+    ScaledSpace,
+    SeparateSpace,
+    at_each,
+    together_and_apart,
+)
 from ..geometry.flat import FlatGeometry
 from ..geometry.priors import Priors
 from ..heat.covariances import Features, Stationary
 from ..heat.spectra import smoothness_of
 from ..inference import nearest, nearest_lengths, relevance
 from ..persistence.store import Store
-from . import coordinates
+from . import coordinates, relevant_graphs
 from .geometries import Geometries
 
 TITLE = "flat space, a length per column"
+BY_LENGTHS = TITLE, relevant_graphs.TITLE  # geometries that labels add
 LENGTHS_OF = "matern52"  # the kernel whose lengths are learned from few labels, or of other likelihoods, if asked for
 HELD = 2**25  # numbers: rows of the cloud in spaces of lengths that few labels taught
 
@@ -71,7 +80,8 @@ def with_lengths(
     space have lengths that were learned from all labels, one for each of up to 200 columns; without `normal_noise`
     these are kernels of low rank, whose labels are weighed by their own likelihood. Codes of `classes` jump where their
     functions cross, so that lengths may be too short: longer ones are candidates, too. The set has `beside` rows of a
-    large cloud without a label.
+    large cloud without a label. Of few labels with normal noise that prefer a length for each column, a graph in the
+    columns that matter comes to that of the cloud (`relevant_graphs`).
     """
     candidate_set, at = geometries.labelled(known, beside)
     flat, n = _flat(geometries.members), len(known)
@@ -89,7 +99,7 @@ def with_lengths(
         return Labelled(geometries, candidate_set, at)
     learned = candidate_set is geometries.candidate_set  # else the labelled rows were projected
     points = _points(geometries, flat) if learned else _unscaled(candidate_set, flat)
-    names = list(geometries.kernels.smoothness)
+    names, log_odds = list(geometries.kernels.smoothness), relevance.log_odds(max(n_columns, 1))
     if many:
         lengths, isotropic = _of_many(geometries, points[at], Y, spread, by_column, names, store, normal_noise)
         dropped = {k for k, name in enumerate(geometries.names) if name == "flat"}
@@ -100,25 +110,33 @@ def with_lengths(
         if normal_noise:
             like = geometries, candidate_set, at, Y[:, 0], store, isotropic
             geometries, candidate_set = coordinates.with_many_labels(*like)
-    else:
-        lengths = _of_few(geometries, points[at], Y, spread, names, store, priors or Priors(), classes)
-    return _with(lengths, geometries, candidate_set, at, flat, points, relevance.log_odds(max(n_columns, 1)))
+        return _with(lengths, geometries, candidate_set, at, flat, points, log_odds)
+    fitted = LENGTHS_OF if LENGTHS_OF in names else names[0]
+    varies, used = spread > 0, names if n <= relevance.MANY else [fitted]
+    X = points[at][:, varies] / spread[varies]
+    labels = relevance.LabelledRows(X - X.mean(0), Y, fitted, geometries.cloud.repeated, priors or Priors())
+    members = store.once(("lengths", labels), partial(relevance.of_all_columns, labels))
+    lengths = _of_few(geometries, members, spread, fitted, used, classes)
+    labelled = _with(lengths, geometries, candidate_set, at, flat, points, log_odds)
+    graph = relevant_graphs.graph_of(geometries) if normal_noise and not classes else None
+    if graph is None or not store.once(("lengths matter", labels), partial(relevance.matter, labels, members)):
+        return labelled
+    heaviest = relevance.heaviest(members, relevant_graphs.number_of(len(geometries.cloud.learned)))
+    of_graphs = [(_lengths(member.precision, spread), member.log_weight) for member in heaviest]
+    geometries, candidate_set = relevant_graphs.with_graphs(
+        labelled.geometries, labelled.candidate_set, graph, of_graphs, used, None if learned else points, store
+    )
+    return Labelled(geometries, candidate_set, at)
 
 
 def _of_few(
-    geometries: Geometries, X: np.ndarray, Y: np.ndarray, spread: np.ndarray, names: Sequence[str], store: Store,
-    priors: Priors, classes: bool,
+    geometries: Geometries, members: Sequence[relevance.Member], spread: np.ndarray, fitted: str, used: Sequence[str],
+    classes: bool,
 ) -> list[Lengths]:  # fmt: skip
-    """Lengths around the maxima of the exact density of Y [n, m] at X [n, p]."""
-    fitted = LENGTHS_OF if LENGTHS_OF in names else names[0]
-    varies = spread > 0
-    X = X[:, varies] / spread[varies]
-    labels = relevance.LabelledRows(X - X.mean(0), Y, fitted, geometries.cloud.repeated, priors)
-    members = store.once(("lengths", labels), partial(relevance.of_all_columns, labels))
-    members = relevance.heaviest(members, max(HELD // geometries.cloud.learned.size, 1))
-    used = names if len(X) <= relevance.MANY else [fitted]
+    """Lengths of members, which few labels taught with one kernel, for the kernels that are used."""
     kernels = [(name, relevance.relative_scale(name, fitted)) for name in used]
     kernels = [(fitted, times) for times in coordinates.LONGER] if classes else kernels
+    members = relevance.heaviest(list(members), max(HELD // geometries.cloud.learned.size, 1))
     return [
         Lengths(
             _lengths(member.precision, spread),
@@ -247,8 +265,8 @@ def relevances(geometries: Geometries, posteriors: Sequence[Any]) -> list[np.nda
             (spread / space.scale, component.weight)
             for component in posterior.components
             for space in [candidate_set.spaces[component.candidate.space]]
-            if isinstance(space, ScaledSpace | InducedSpace)
-            and geometries.members[candidate_set.geometry_of[component.candidate.space]].title == TITLE
+            if isinstance(space, ScaledSpace | InducedSpace | GraphSpace)
+            and geometries.members[candidate_set.geometry_of[component.candidate.space]].title in BY_LENGTHS
         ]
         inverse, weights = np.array([one for one, _ in strengths]), np.array([weight for _, weight in strengths])
         of_outputs.append(relevance.strengths(inverse, weights) if strengths else None)

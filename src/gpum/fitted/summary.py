@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .relevance import TITLE
+from .relevance import BY_LENGTHS
 
 if TYPE_CHECKING:
     from .model import FittedModel
@@ -135,7 +135,7 @@ class Candidates:
         considered, components = posterior.considered, posterior.components
         units = [getattr(member, "units", None) or model.cloud.units for member in members]
         words_of = [
-            f"{words}, and a length per column" if member.title == TITLE else words
+            f"{words}, and a length per column" if member.title in BY_LENGTHS else words
             for member, words in zip(members, units, strict=True)
         ]
         density = getattr(output, "log_densities", lambda: None)()

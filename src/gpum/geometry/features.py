@@ -175,13 +175,14 @@ def together_and_apart(scale: np.ndarray, components: Components | None) -> list
 class GraphSpace:
     """The first eigenpairs of a kNN graph on the cloud (see `geometry.graphs`)."""
 
-    cloud: np.ndarray  # [N, p]
+    cloud: np.ndarray  # [N, p], rows divided by `scale`
     values: np.ndarray  # μ, [k], ascending
     vectors: np.ndarray  # φ on the cloud, [N, k], mean square 1
     info: dict[str, Any]
     missing: int = 0  # requested pairs that the solver did not reach; they are left out
     residual: float = 0.0  # largest residual of a pair, relative to its μ, where pairs were found by iteration
     n_connected_components: int = 1  # before they were joined
+    scale: np.ndarray | float = 1.0  # of columns, [p] or of all
 
     def at(self, X_new: np.ndarray) -> np.ndarray:
         """φ at rows [n, p], [n, k]; at a row of the cloud its row of `vectors`; φ is continuous there."""
@@ -196,7 +197,7 @@ class GraphSpace:
 
     def weights(self, X_new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The nearest rows of each new row, and their weights, [n, k] each."""
-        k = min(self.info["n_neighbors"], len(self.cloud))
+        k, X_new = min(self.info["n_neighbors"], len(self.cloud)), X_new / self.scale
         search = neighbours.nearest if len(self.cloud) <= LARGE else large_neighbours.nearest
         index = search(self.cloud, k, X_new)[1] if len(X_new) else np.empty((0, k), int)
         return index, between(self.cloud, index, X_new)

@@ -53,6 +53,7 @@ from .features import LARGE, DiffusionSpace, GraphSpace
 from .options import KernelTask
 
 OF_SURFACES, OF_CLUSTERS = "surface", "clusters"  # kinds of graphs: `graph_spaces`, `cluster_spaces`
+FIRST_GRAPH: dict[str, Any] = {"n_neighbors": (10,), "widths": (1.0,)}  # where there is one: options of `graph_spaces`
 NEIGHBOURS = (4, 6, 10, 15)
 WIDTHS = (0.5, 1.0, 2.0, np.inf)
 MODES = 256  # of a kNN graph with more than ALL rows

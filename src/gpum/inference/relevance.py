@@ -23,6 +23,7 @@ column, whose squared distances are the means of theirs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import log, pi
 
@@ -227,6 +228,13 @@ def of_all_columns(labels: LabelledRows) -> list[Member]:
         precision[first] = member.precision[:-1]
         every.append(replace(member, precision=precision))
     return every
+
+
+def matter(labels: LabelledRows, every: Sequence[Member]) -> bool:
+    """Whether labels prefer a length for each column, of which these are the members, to one for all."""
+    together = members(replace(labels, X=labels.X[:, :0], rest=mean_square(labels.X)))
+    mass, of_one = (logsumexp([member.log_mass for member in some]) for some in (every, together))
+    return bool(mass > of_one)
 
 
 def heaviest(every: list[Member], n: int) -> list[Member]:

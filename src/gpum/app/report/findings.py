@@ -185,8 +185,9 @@ def geometry(model: Any, k: int) -> str:
             "rows predict them at least as well as any surface that was tried."
         )
     if kind == "graph":
+        which = next(title for title in titles if title.startswith(kind))
         return (
-            f"The graph of neighbours has most of the weight ({weight}): the labels follow the neighbourhoods of rows, "
+            f"The {which} has most of the weight ({weight}): the labels follow the neighbourhoods of rows, "
             "and no smooth surface that was tried explains them better."
         )
     top = next(title for title in titles if title.startswith(kind))
