@@ -225,12 +225,12 @@ class GPRegressor(RegressorMixin, shell.FittedEstimator, ABC):
         return tags
 
 
-def infer(geometries: Geometries, y: np.ndarray, target: Target) -> Output:
+def infer(geometries: Geometries, y: np.ndarray, target: Target, store: Store | None = None) -> Output:
     """The posterior of one column y [N], NaN where a row has no label."""
     known = np.flatnonzero(~np.isnan(y))
     with blas_threads(len(known)), with_jobs(geometries.kernels.n_jobs):
         labelled = _under(target, Labelled(geometries, *geometries.labelled(known)), known)
-        return regress(labelled.candidate_set, labelled.at, y[known], target, known)
+        return regress(labelled.candidate_set, labelled.at, y[known], target, known, store)
 
 
 def infer_with_lengths(
@@ -266,7 +266,8 @@ class NumberScores:
 
     def evidence(self, geometries: Geometries) -> float:
         """The log evidence of the labels."""
-        return sum(infer(geometries, y, target).posterior.log_evidence for y, target in self.labels.scored())
+        outputs = [infer(geometries, y, target, self.labels.store) for y, target in self.labels.scored()]
+        return sum(output.posterior.log_evidence for output in outputs)
 
     def alone(self, geometries: Geometries) -> list[dict[str, float]]:
         """For each column of labels the log evidence of each geometry alone, by its title."""
