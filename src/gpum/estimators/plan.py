@@ -144,7 +144,8 @@ def _planned(
     # 2. In which units: flat space and a graph in each, and atlases in those that may be the right ones.
     first: dict[str, Built] = {}
     if len(choices) > 1:
-        kinds, likely, chance = (*units.CHEAP, *(kind for kind in slow if kind == "atlas")), list(choices), {}
+        kinds, likely = (*units.CHEAP, *(kind for kind in slow if kind == "atlas")), list(choices)
+        chance: dict[str, float] = {}
         if by_default:
             quickly = partial(_built, request, kinds=units.CHEAP, store=store, few=True)
             _, chance = _in_each(likely, rows, quickly, request, labels, store)
