@@ -184,8 +184,7 @@ def _begun(
         return build(kinds), Contest()
     scored = lambda built: labels.alone(_joined(rows, built, request, store))
     ready = build([kind for kind in kinds if kind in units.CHEAP])
-    contest, sketched = Contest().with_scores(scored(ready)), build(("sketch",))
-    contest = contest.with_scores(scored(sketched)) if sketched.groups else contest
+    contest = Contest().with_scores(scored(ready.beside(build(("sketch",)))))
     for dim in contest.most_promising(_dimensions(request, rows.cloud, "atlas") if "atlas" in kinds else []):
         if contest.behind("atlas", dim, smooth=True) <= AHEAD and (atlas := build(("atlas",), dim=dim)).groups:
             ready, contest = ready.beside(atlas), contest.with_scores(scored(atlas))
