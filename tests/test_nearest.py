@@ -71,6 +71,22 @@ def test_a_row_that_sees_all_labels_has_the_exact_prediction():
     np.testing.assert_allclose(at.quadratic, y @ np.linalg.solve(C, y), rtol=1e-9)
 
 
+def test_what_rounding_makes_indefinite_is_solved_by_elimination():
+    rng = np.random.default_rng(0)
+    K, y = 2 * np.eye(6) + rng.uniform(-0.3, 0.3, (2, 6, 6)), rng.standard_normal((2, 6))
+    bordered = np.zeros((2, 8, 8))
+    bordered[:, :6, :6], bordered[:, 6, :6], bordered[:, 6, 6] = K, 0.4, 3.0
+    bordered[:, 7, :6], bordered[:, 7, 7] = y, nearest.LARGE
+    definite = nearest.of_bordered(bordered)
+    bordered[1, 2, 2] = -2.0  # the second is indefinite: so that both are solved
+    solved = nearest.of_bordered(bordered)
+    for one, other in zip(definite, solved, strict=True):
+        assert one[0] == pytest.approx(other[0], rel=1e-12)
+    lower = np.tril(bordered[1, :6, :6])
+    C = lower + np.tril(lower, -1).T
+    assert solved[0][1] == pytest.approx(np.full(6, 0.4) @ np.linalg.solve(C, y[1]))
+
+
 @pytest.mark.parametrize("precision", [1.0, np.linspace(0.5, 2, 30)])
 def test_the_density_of_labels_that_see_all_earlier_ones_is_exact(precision):
     X, _, y = simulated(30)

@@ -9,7 +9,7 @@ import odd
 from gpum import BayesianGPLVM, GPUMClassifier, GpumError, GPUMRegressor, datasets
 from gpum.basics import scaling
 from gpum.basics.checks import NoSurface
-from gpum.estimators import units
+from gpum.estimators import plan, units
 from gpum.estimators.base import NumberScores
 from gpum.estimators.contest import Contest
 
@@ -214,3 +214,21 @@ def test_atlases_are_weighed_in_both_units(tmp_path):
     slope = np.sum(model.predict_gradient(new) * along, axis=1)
     difference = (model.predict(unlike_curve(at + 0.02)) - model.predict(unlike_curve(at - 0.02))) / 0.04
     assert np.median(np.abs(slope - difference)) < 0.1 * np.std(difference)
+
+
+def test_units_that_flat_space_and_a_graph_rule_out_have_no_sketches_and_atlases(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((80, 3)) @ rng.standard_normal((3, 4))
+    X = X / X.std(0) * [1.0, 1.0, 1.0, 1000.0]
+    y = np.where(np.arange(80) < 40, np.sin(X[:, 0]) + X[:, 1], np.nan)
+    spreads = []
+
+    def recorded(rows, dims):
+        spreads.append(rows.std(0))
+        return []
+
+    monkeypatch.setattr(plan, "sketches", recorded)
+    monkeypatch.setattr(plan, "atlas_dimensions", lambda dim: [])
+    monkeypatch.setattr(plan, "chart_dimensions", lambda dim, rows: [])
+    GPUMRegressor(random_state=0).fit(X, y)
+    np.testing.assert_allclose(spreads, [np.ones(4)])  # in one of the units alone

@@ -58,7 +58,8 @@ class Labels:
         """As `columns`, with no more labels than choose between units of the columns of X."""
         for column, target in self.columns():
             known = np.flatnonzero(~np.isnan(column))
-            scored = units.scored(len(known))
+            many = target.has_normal_noise and len(known) > nearest.EXACT
+            scored = units.scored(len(known), units.JUDGES_OF_MANY if many else units.JUDGES)
             few = np.full(len(column), np.nan)
             few[known[scored]] = column[known[scored]]
             yield few, target.only(scored)

@@ -24,6 +24,7 @@ from ..basics import checks, scaling
 
 CHEAP = ("graph", "flat")  # geometries that are built in both units, whatever is asked for
 JUDGES = 100  # labels that choose between units; of more, as many are drawn
+JUDGES_OF_MANY = 250  # the same where rows see the nearest labels, so that what units decide costs more than these
 LEAST = 0.01  # weight from which both are used
 SCALES = ("auto", "none", "standard", "robust")
 USUAL = 4.0
@@ -74,9 +75,9 @@ def candidates(X: np.ndarray, scale: Any, indicators: np.ndarray | None = None) 
     return [raw, standard] if chance >= 0.5 else [standard, raw]
 
 
-def scored(n: int) -> np.ndarray:
-    """Which of n labels choose between units: all, or JUDGES of them, always the same, ascending."""
-    return np.sort(np.random.default_rng(0).permutation(n)[:JUDGES])
+def scored(n: int, most: int = JUDGES) -> np.ndarray:
+    """Which of n labels choose between units: all, or `most` of them, always the same, ascending."""
+    return np.sort(np.random.default_rng(0).permutation(n)[:most])
 
 
 def common_unit(X: np.ndarray) -> float:

@@ -42,8 +42,10 @@ SCORED = 4096  # labels whose densities are computed, given others; of more, a r
 FIRST, GROWTH = 256, 1.5  # labels of the first generation; earlier labels grow by this factor from one to the next
 JOINT = 2000  # labels that joint predictions of several rows see
 TREE_COLUMNS = 40  # columns up to which a tree finds nearest rows more quickly than products do
-AT_ONCE = 2**19  # numbers in the matrices of a block: they stay in the cache of a core
+AT_ONCE = 2**14  # numbers in the matrices of a block: in larger ones most of the time goes to fresh memory
+BLOCKS = 32  # of a task
 LOG_SCALES = (-16.0, 12.0)  # of s²
+LARGE = 1e30  # more than any yᵀC⁻¹y
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,32 +128,59 @@ def conditionals(
     n, m = index.shape
     of_labels = d.noise
     of_queries = np.broadcast_to(noise, n)
+    i, j = np.tril_indices(m, -1)
+    below, diagonal = i * (m + 2) + j, np.arange(m) * (m + 3)  # in C with two rows more, of one dimension
 
     def block(rows: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         near, gone = index[rows], index[rows] < 0
         points = labels[near] - queries[rows][:, None]  # differences of near rows, which lose no digits
         squares = np.einsum("nmp,nmp->nm", points, points)
-        between = squares[:, :, None] + squares[:, None] - 2 * points @ points.transpose(0, 2, 1)
-        diagonal = np.arange(m)
-        between[:, diagonal, diagonal] = 0.0
-        C = covariance.at_distances(np.sqrt(np.maximum(between, 0.0)))
-        C[:, diagonal, diagonal] += r * of_labels[near]
-        k = covariance.at_distances(np.sqrt(squares))
+        ones = np.ones((*near.shape, 1))
+        between = np.concatenate([points, squares[..., None], ones], 2)
+        between = between @ np.concatenate([-2 * points, ones, squares[..., None]], 2).transpose(0, 2, 1)
+        apart = between.reshape(len(near), -1)[:, i * m + j]
+        np.sqrt(np.maximum(apart, 0.0, out=apart), out=apart)
+        prior = covariance.diag(queries[rows])
+        C = np.zeros((len(near), (m + 2) ** 2))
+        C[:, below] = covariance.at_distances(apart)
+        C[:, diagonal] = prior[:, None] + r * of_labels[near]
+        C = C.reshape(-1, m + 2, m + 2)
+        C[:, m, :m], C[:, m, m] = covariance.at_distances(np.sqrt(squares)), prior + r * of_queries[rows]
+        C[:, m + 1, :m], C[:, m + 1, m + 1] = d.y[near], LARGE
         if gone.any():
-            C[gone[:, :, None] | gone[:, None]] = 0.0
-            C[:, diagonal, diagonal] += gone
-            k[gone] = 0.0
-        y = np.where(gone, 0.0, d.y[near])
-        solved = np.linalg.solve(C, np.stack([k, y], 2))
-        prior = covariance.diag(queries[rows]) + r * of_queries[rows]
-        variance = prior - np.einsum("nm,nm->n", solved[..., 0], k)
-        mean, quadratic = np.einsum("nm,nmj->jn", y, solved)
-        return mean, np.maximum(variance, 1e-12 * prior), np.maximum(quadratic, 0.0)
+            beside = np.concatenate([gone, np.zeros((len(gone), 2), bool)], 1)
+            C[beside[:, :, None] | beside[:, None]] = 0.0
+            C[:, np.arange(m), np.arange(m)] += gone
+        return of_bordered(C)
 
     size = max(1, AT_ONCE // m**2)
-    blocks = list(results([partial(block, slice(k, k + size)) for k in range(0, n, size)], None, here=True))
-    mean, variance, quadratic = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+    blocks = [slice(k, k + size) for k in range(0, n, size)]
+    of_task = lambda begin: [block(rows) for rows in blocks[begin : begin + BLOCKS]]
+    tasks = [partial(of_task, begin) for begin in range(0, len(blocks), BLOCKS)]
+    parts = [part for done in results(tasks, None, here=True) for part in done]
+    mean, variance, quadratic = (np.concatenate(part) for part in zip(*parts, strict=True))
     return Conditionals(mean, variance, quadratic, np.sum(index >= 0, 1))
+
+
+def of_bordered(C: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """μ, v and Q [b] from the lower triangles of C [b, m + 2, m + 2], which end in (k, v + kᵀC⁻¹k) and (y, 0, LARGE).
+
+    The last two rows of their Cholesky factors are (L⁻¹k, √v) and L⁻¹y. Where rounding makes one of them indefinite,
+    all are solved by elimination.
+    """
+    m = C.shape[1] - 2
+    try:
+        factors = np.linalg.cholesky(C)
+    except np.linalg.LinAlgError:
+        k, y, prior = C[:, m, :m], C[:, m + 1, :m], C[:, m, m]
+        C = np.tril(C[:, :m, :m]) + np.tril(C[:, :m, :m], -1).transpose(0, 2, 1)
+        solved = np.linalg.solve(C, np.stack([k, y], 2))
+        variance = np.maximum(prior - np.einsum("nm,nm->n", solved[..., 0], k), 1e-12 * prior)
+        mean, quadratic = np.einsum("nm,nmj->jn", y, solved)
+        return mean, variance, np.maximum(quadratic, 0.0)
+    of_k, of_y = factors[:, m, :m], factors[:, m + 1, :m]
+    variance = np.maximum(factors[:, m, m] ** 2, 1e-12 * C[:, m, m])
+    return np.einsum("nm,nm->n", of_k, of_y), variance, np.einsum("nm,nm->n", of_y, of_y)
 
 
 def sample(n: int) -> np.ndarray:

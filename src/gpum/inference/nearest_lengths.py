@@ -28,7 +28,7 @@ import numpy as np
 
 from ..basics.workers import results
 from . import gp
-from .nearest import Search
+from .nearest import AT_ONCE, Search
 from .relevance import (
     LARGEST_Z,
     SCALES,
@@ -138,14 +138,25 @@ class Climb:
 
     def _of(self, theta: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Log densities [b] of the first label of each block, and their gradients by theta [b, ...]."""
-        z, w, log_s = theta[:-2], theta[-2], theta[-1]
-        rho, by_z = inverse_squares(z, self.tau)
+        size = max(1, AT_ONCE // index.shape[1] ** 2)
+        rho, by_z = inverse_squares(theta[:-2], self.tau)
+        parts = [self._of_block(theta, rho, by_z, index[k : k + size]) for k in range(0, len(index), size)]
+        densities, gradients = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return densities, gradients
+
+    def _of_block(
+        self, theta: np.ndarray, rho: np.ndarray, by_z: np.ndarray, index: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """See `_of`. Where G = ∂/∂C is uγᵀ + γuᵀ, only uγᵀ is computed: the distances are symmetric."""
+        w, log_s = theta[-2:]
         mean, sd = ratio_units(self.repeated)
         r, s2 = 10 ** (mean + sd * w), np.exp(2 * log_s)
         X = self.X[index] - self.X[index[:, :1]]
         A = X * np.sqrt(rho[self.groups])
-        squares = np.einsum("bmp,bmp->bm", A, A)
-        between = np.maximum(squares[:, :, None] + squares[:, None] - 2 * A @ A.transpose(0, 2, 1), 0.0)
+        squares, ones = np.einsum("bmp,bmp->bm", A, A)[..., None], np.ones((*index.shape, 1))
+        between = np.concatenate([A, squares, ones], 2)
+        between = between @ np.concatenate([-2 * A, ones, squares], 2).transpose(0, 2, 1)
+        np.maximum(between, 0.0, out=between)
         diagonal = np.arange(index.shape[1])
         between[:, diagonal, diagonal] = 0.0
         gram, slope = kernel(between, self.smoothness)
@@ -158,16 +169,14 @@ class Climb:
         u, alpha = solved[..., 0], solved[..., 1:]
         c, a = u[:, 0], alpha[:, 0]
         square = np.sum(a**2, 1) / (c * s2)
-        by_uu = -0.5 * (k + square) / c
-        crossed = u[:, :, None] * np.einsum("bmk,bk->bm", alpha, 0.5 * a / (c * s2)[:, None])[:, None]
-        G = by_uu[:, None, None] * u[:, :, None] * u[:, None] + crossed + crossed.transpose(0, 2, 1)
-        W = G * slope
-        if len(z) == 1:  # Σ_p of what follows, without a number for each column
-            by_rho = np.einsum("bmn,bmn->b", W, between)[:, None] / rho
+        gamma = -0.25 * ((k + square) / c)[:, None] * u + np.einsum("bmk,bk->bm", alpha, 0.5 * a / (c * s2)[:, None])
+        W = u[:, :, None] * gamma[:, None] * slope
+        if len(rho) == 1:  # Σ_p of what follows, without a number for each column
+            by_rho = 2 * np.einsum("bmn,bmn->b", W, between)[:, None] / rho
         else:
-            by_rho = 2 * np.einsum("bm,bmp->bp", W.sum(2), X**2) - 2 * np.einsum("bmp,bmp->bp", X, W @ X)
-            by_rho = by_rho @ (self.groups[:, None] == np.arange(len(z)))
-        by_r = np.einsum("bmm->b", G)
+            by_rho = np.einsum("bm,bmp->bp", W.sum(1) + W.sum(2), X**2) - 2 * np.einsum("bmp,bmp->bp", X, W @ X)
+            by_rho = 2 * by_rho @ (self.groups[:, None] == np.arange(len(rho)))
+        by_r = 2 * np.einsum("bm,bm->b", u, gamma)
         gradient = np.column_stack([by_rho * by_z, by_r * r * log(10) * sd, square - k])
         return k * (0.5 * np.log(c) - log_s) - 0.5 * square, gradient
 

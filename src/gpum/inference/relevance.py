@@ -55,11 +55,12 @@ LARGEST = 10**6  # numbers in the derivatives of K by all lengths
 
 
 WIDE = -2.0, 1.5  # mean and standard deviation of log₁₀ r while lengths are learned
+USUAL = Priors()
 
 
 def ratio_units(repeated: bool, priors: Priors | None = None) -> tuple[float, float]:
     """Mean and standard deviation of log₁₀ r while lengths are learned: WIDE, unless rows were observed repeatedly."""
-    return max((priors or Priors()).noise_of_copies)[1:] if repeated else WIDE
+    return max((priors or USUAL).noise_of_copies)[1:] if repeated else WIDE
 
 
 @dataclass(frozen=True)
