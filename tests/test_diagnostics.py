@@ -161,7 +161,7 @@ def test_a_column_in_large_numbers_cuts_no_map():
     options = {"geometry": "chart", "scale": "standard", "smoothness": "heat", "random_state": 0}
     latent = BayesianGPLVM(2, n_inducing=30, starts="isomap")
     model = GPUMRegressor(2, latent_model=latent, kernel=KernelOptions(boundary=0.5), **options).fit(X, cloud.y)
-    assert len(diagnostics.cuts(model, X)) < 4  # the quick chart has one or two of its own
+    assert len(diagnostics.cuts(model, X)) < 6  # the quick chart has one to four of its own
 
 
 def test_output_must_be_a_column(sheet_fit):

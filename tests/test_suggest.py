@@ -232,13 +232,13 @@ def test_expected_improvement_is_that_of_the_normal():
 @pytest.mark.parametrize(("goal", "sign"), [("maximum", 1), ("minimum", -1)])
 def test_extremes_are_not_looked_for_on_one_hill_alone(goal, sign):
     """Two rows beside the best one, known to 0.01, and one of which little is known, but which should be far below."""
-    belief = design.Belief(
+    gains = design.Gains(
         1.0, np.zeros((3, 1)), np.array([1e-4, 1e-4, 0.25]), np.full(3, 1e-4), np.ones(1), lambda i: np.zeros(3),
         mean=sign * np.array([0.999, 0.99, -3.0]), highest=1.0, lowest=-1.0,
     )  # fmt: skip
-    rows, gain = design.choose([[belief]], [np.ones(3, bool)], 1, goal)
+    rows, gain = design.choose([[gains]], [np.ones(3, bool)], 1, goal)
     assert rows[0] == 2
-    assert gain[0] > design.floor([[belief]], goal)  # more labels still help
+    assert gain[0] > design.floor([[gains]], goal)  # more labels still help
 
 
 def test_goals_find_extremes_and_levels(wavy):
