@@ -1,5 +1,8 @@
 """A result depends on its inputs alone: not on earlier calls, other threads, failed fits or what a folder holds."""
 
+import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from time import sleep
 
@@ -128,3 +131,24 @@ def test_a_failed_refit_of_an_atlas_changes_nothing(monkeypatch):
         atlas.fit(5 * P + 3)
     assert {name: vars(atlas)[name] is value for name, value in before.items()} == dict.fromkeys(before, True)
     assert set(vars(atlas)) == set(before)
+
+
+STARTS = """
+from gpum import BayesianGPLVM, datasets
+
+cloud = datasets.make_swiss_roll(n_labeled=20, n_unlabeled=780, random_state=0)
+model = BayesianGPLVM(2, n_inducing=40, max_iter=1, random_state=0).fit(cloud.X)
+print([repr(entry["bound"]) for entry in model.history_])
+"""
+
+
+def test_a_latent_model_does_not_depend_on_the_number_of_threads():
+    """Sums of several threads of OpenMP and BLAS have other last digits, from which the optimiser goes other ways."""
+    bounds = [
+        subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", STARTS], env={**os.environ, "OMP_NUM_THREADS": n}, check=True,
+            capture_output=True, text=True,
+        ).stdout
+        for n in ("1", "2")
+    ]  # fmt: skip
+    assert bounds[0] == bounds[1] != ""

@@ -63,9 +63,18 @@ def as_worker() -> AbstractContextManager[Any]:
 
 
 @lru_cache(1)
-def _blas(n_modules: int) -> list[Any]:
-    """The BLAS libraries of this process. To find them takes milliseconds; a module that is imported may bring one."""
-    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
+def _libraries(n_modules: int) -> ThreadpoolController:
+    """Libraries with threads in this process. It takes milliseconds; a module that is imported may bring one."""
+    return ThreadpoolController()
+
+
+def one_openmp_thread() -> AbstractContextManager[Any]:
+    """A scope in which OpenMP uses one thread where this thread calls it.
+
+    Of several threads each adds its sum when it ends: last digits would depend on their number and on chance.
+    """
+    limited: AbstractContextManager[Any] = _libraries(len(sys.modules)).limit(limits=1, user_api="openmp")
+    return limited
 
 
 class _OneBlasThread:
@@ -83,7 +92,7 @@ class _OneBlasThread:
     def __enter__(self) -> None:
         with self._lock:
             if not self._users:
-                for library in _blas(len(sys.modules)):
+                for library in _libraries(len(sys.modules)).select(user_api="blas").lib_controllers:
                     n = library.get_num_threads()
                     library.set_num_threads(1)
                     if n != 1 and library.get_num_threads() == 1:  # otherwise another thread of the user controls it

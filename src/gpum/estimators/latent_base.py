@@ -26,6 +26,7 @@ from ..basics.checks import NoSurface
 from ..basics.missing import Filled, fill_in
 from ..basics.progress import Reporter
 from ..basics.scaling import Scaling
+from ..basics.workers import one_blas_thread
 from ..geometry.chart import ChartGeometry
 from ..geometry.chart_mesh import ChartMesh, chart_mesh
 from ..gplvm import starts
@@ -104,6 +105,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FileEstimat
         with (
             jax.enable_x64(True),
             cached_programs(),
+            one_blas_thread,  # rounding must not depend on the number of cores
             Reporter(self.verbose, self.max_iter, "learning the surface") as report,
         ):
             try:

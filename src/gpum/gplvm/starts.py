@@ -15,6 +15,7 @@ from scipy.sparse.csgraph import shortest_path
 from sklearn.cluster import KMeans
 
 from ..basics.neighbours import neighbour_graph
+from ..basics.workers import one_openmp_thread
 
 WHOLE = 1000  # up to this number of rows, all of them are landmarks
 LANDMARKS = 300  # of a larger cloud; 1000 would change the coordinates by less than 1 % of their spread
@@ -116,5 +117,6 @@ def inducing_inputs(X: np.ndarray, m: int, rng: np.random.Generator) -> np.ndarr
     rows = X if len(X) <= 5000 else X[rng.choice(len(X), 5000, replace=False)]
     rows = rows + 1e-6 * rng.standard_normal(rows.shape)  # duplicates would be clusters of their own
     seed = int(rng.integers(2**31 - 1))
-    centres = KMeans(m, n_init=1, max_iter=20, random_state=seed).fit(rows).cluster_centers_
+    with one_openmp_thread():
+        centres = KMeans(m, n_init=1, max_iter=20, random_state=seed).fit(rows).cluster_centers_
     return centres + 1e-3 * rng.standard_normal(centres.shape)
