@@ -43,6 +43,20 @@ MUTANTS = [
         "jnp.exp(log_s) - log_s)",
         "gplvm",
     ),
+    mutant(
+        "precise bound: misfit",
+        "precise",
+        "jnp.sum(rest * rest) + jnp.sum(W * W) / b",
+        "jnp.sum(rest * rest)",
+        "gplvm",
+    ),
+    mutant(
+        "breakdown: the precise form",
+        "optimise",
+        "last, objective = -np.inf, model.precise_objective",
+        "last = -np.inf",
+        "race",
+    ),
     mutant("psi1", "psi", "a * mu**2 + array.log1p(s), axis=1)", "a * mu**2 + array.log1p(2 * s), axis=1)", "gplvm"),
     mutant("psi2: pairs of inducing points", "psi", "-0.25 * array.sum((Z[i]", "-0.5 * array.sum((Z[i]", "gplvm"),
     mutant(
