@@ -12,7 +12,7 @@ from gpum.fitted import Geometries, cloud, rows
 from gpum.geometry import candidate_set, graphs
 from gpum.geometry.chart import ChartGeometry, levels_of
 from gpum.gplvm import optimise, projection
-from gpum.heat import paths, spectral
+from gpum.heat import brownian, spectral
 from gpum.inference import classes, gp
 
 # Sizes at which the library changes its ways, lowered so that small problems go the ways of large ones.
@@ -34,7 +34,7 @@ SIZES = {
     "labels_of_classes_with_low_rank": (classes, "EXACT"),
     "labels_of_classes_with_full_rank": (classes, "FULL_RANK"),
     "rows_of_a_report": (document, "SHOWN_ROWS"),
-    "paths_of_a_task": (paths, "UNITS"),
+    "paths_of_a_task": (brownian, "AT_ONCE"),
 }
 
 

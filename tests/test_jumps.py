@@ -129,6 +129,17 @@ def test_the_law_is_that_of_the_rates():
             np.testing.assert_allclose(chances, expm(time * Q)[[7, 90]], atol=atol)
 
 
+@pytest.mark.parametrize("time", [1e6, 1e300])
+def test_after_a_long_time_all_nodes_are_as_likely_as_large(time):
+    """The matrices of the law overflow at 1e300."""
+    rng = np.random.default_rng(0)
+    points = rng.uniform(0, 1, (30, 2))
+    nodes = SurfaceNodes.of(Mesh(points, Delaunay(points).simplices))
+    between = np.arange(3)[:, None], np.ones((3, 1))
+    (chances,) = jumps.law(nodes, between, np.array([time]))
+    np.testing.assert_allclose(chances, np.tile(nodes.lumped / nodes.lumped.sum(), (3, 1)), rtol=1e-5)
+
+
 def test_the_law_of_the_jumps_along_a_curve_is_the_kernel_of_the_curve():
     """Eigenfunctions of lumped elements give the chances exp(tQ) of the jumps, and nearly the kernel of a circle."""
     n, t = 120, 0.02

@@ -256,3 +256,13 @@ def test_files(tmp_path):
     refused("bad.ply", "no mesh that can be read")
     (tmp_path / "empty.obj").write_text("v 0 0 0\n")
     refused("empty.obj", "no mesh that can be read|no faces")
+
+
+def test_a_face_whose_corners_are_two_vertices_is_left_out_at_any_size():
+    """Rounding makes an area of such a face, of which the slopes cannot be computed."""
+    rng = np.random.default_rng(0)
+    for size in (1e-6, 1.0, 1e6):
+        vertices = size * rng.standard_normal((4, 3))
+        mesh = Mesh(vertices, [[0, 1, 2], [1, 2, 3], [0, 3, 3], [3, 1, 1], [2, 0, 2]])
+        assert len(mesh.faces) == 2
+        assert np.all(np.isfinite(mesh.spectrum(3).values))

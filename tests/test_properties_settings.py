@@ -4,6 +4,7 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
+from gpum.kernels import Linear, Surface
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,7 +33,8 @@ SOUND = {
     "n_path_starts": (None, 5), "likelihood": ("gaussian", "student"), "period": (None, 360.0), "warm_start": (False,),
     "checkpoint": (None,), "n_jobs": (None, 1), "random_state": (None, 3), "verbose": (0,), "n_neighbors": (3, None),
     "normalisation": ("paper", "authors"), "starts": ("pca", ("pca", "isomap")), "scale": ("auto", "robust"),
-    "max_iter": (20,), "tol": (0.05,), "unlabelled": ("auto", None), "priors": (None, Priors(evidence_power=1.0)),
+    "max_iter": (20,), "tol": (0.05,), "unlabelled": ("auto", None), "mean": ("constant", "linear"),
+    "covariance": (None, Surface() + Linear()), "priors": (None, Priors(evidence_power=1.0)),
 }  # fmt: skip
 QUICK = {"smoothness": "heat"}
 LATENT = {"latent_dim": 1, "starts": "pca", "max_iter": 20, "random_state": 0}

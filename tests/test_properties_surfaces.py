@@ -98,7 +98,7 @@ def meshes(draw):
     return vertices, faces
 
 
-@covers("Mesh", "heat.Spectrum", "heat.Geodesic", "fitted.FittedSurface", seconds=0.05, answered=0.7)
+@covers("Mesh", "heat.Spectrum", "heat.Geodesic", "fitted.FittedSurface", seconds=0.05, answered=0.4)
 @given(data=st.data())
 def test_meshes_are_surfaces(data):
     vertices, faces = data.draw(meshes())

@@ -37,6 +37,7 @@ from scipy.sparse import coo_matrix, csr_matrix, diags
 from .lanczos import factors
 from .surfaces import SurfaceNodes
 
+MIXED = 1e10  # times the shortest residence: all is even over a connected component by then, and rounding is 1e-6
 LEAST_RESIDENCE = 0.005  # fraction of the time of a path: two nodes do not exchange their content faster
 
 _ANGLES = np.pi * np.arange(1, 20, 2) / 20  # half of 20 nodes: the others are their conjugates. Exact to 3.89^-20
@@ -112,7 +113,8 @@ def law(nodes: SurfaceNodes, between: Corners, times: np.ndarray) -> Iterator[np
     start = np.zeros((len(mass), len(corners)))
     np.add.at(start, (corners.T, np.arange(len(corners))), weights.T)
     start, K, M = start.astype(complex), nodes.stiffness.tocsc(), diags(mass).tocsc()
-    for time in times:
+    longest = MIXED / max(float(np.max(K.diagonal() / mass)), np.finfo(float).tiny * MIXED)
+    for time in np.minimum(times, longest):
         density = np.zeros(start.shape)
         for z, c in zip(*CONTOUR, strict=True):
             resolvent = factors(z * M + 0.5 * time * K)  # its imaginary part is definite: no pivots are needed

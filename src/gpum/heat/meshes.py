@@ -16,7 +16,7 @@ from .simplicial import of_corners, on_cells
 from .surfaces import MeshedSurface
 
 FORMATS = (".obj", ".off", ".ply", ".stl")
-FLAT = 1e-12  # volume of a cell over that of a cube with its longest side, up to which it has none
+FLAT = 1e-7  # volume of a cell over that of a cube with its longest side, up to which rounding decides what it is
 SHAPES = {2: "segments", 3: "triangles", 4: "tetrahedra"}
 
 
