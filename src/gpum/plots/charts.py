@@ -79,9 +79,11 @@ def plot_surface(
     from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 
     ax, count = axes_of(ax, projection="3d"), len(surface.nodes)
-    curves = [np.asarray(path, float) for path in paths]
-    if any(path.ndim != 2 or path.shape[1] != surface.nodes.shape[1] for path in curves):
-        raise GpumError(f"paths must be arrays [k, {surface.nodes.shape[1]}], one for each path; pass a list of them")
+    columns = surface.nodes.shape[1]
+    try:
+        curves = [np.asarray(path, float).reshape(len(path), columns) for path in paths]
+    except (TypeError, ValueError):
+        raise GpumError(f"paths must be arrays [k, {columns}], one for each path; pass a list of them") from None
     at = _space(np.concatenate([surface.nodes, *curves]))
     nodes, cells = at[:count], surface.cells
     values, known = values_of(values, count)
