@@ -9,6 +9,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from joblib.parallel import SequentialBackend
 from threadpoolctl import threadpool_limits
 
 import inside
@@ -394,3 +395,15 @@ def test_a_worker_runs_one_task_at_once():
     with with_jobs(3):
         assert at_once(None) == 3
     assert at_once(-1) == before
+
+
+def test_one_job_is_one_on_a_cluster():
+    """A Dask backend has all of its workers, whatever the number of jobs."""
+
+    class Cluster(SequentialBackend):
+        def effective_n_jobs(self, n_jobs):
+            return 4
+
+    with joblib.parallel_config(backend=Cluster()):
+        assert workers.joblib_runs(None)
+        assert not workers.joblib_runs(1)

@@ -49,7 +49,7 @@ def _backend(n_jobs: int | None) -> tuple[Any, int]:
     asked = of_context if n_jobs is None else n_jobs
     if asked is not None and asked < 0 and type(backend) is ThreadingBackend and backend.nesting_level:
         return backend, 1  # this process is one of many workers, which use all cores already
-    return backend, backend.effective_n_jobs(asked)
+    return backend, 1 if asked == 1 else backend.effective_n_jobs(asked)  # a Dask cluster says as many as it has
 
 
 def with_jobs(n_jobs: int | None) -> AbstractContextManager[Any]:

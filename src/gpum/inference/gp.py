@@ -248,7 +248,7 @@ def weighed(candidate_set: CandidateSet, labels: LabelRows, score: Score, by_sum
         numbers = [k for k, candidate in enumerate(candidates) if candidate.space == space]
         rows, most = labels[space], -np.inf
         tasks = [partial(score, candidates[k], rows, slice(None)) for k in numbers]
-        for k, one in zip(numbers, results(tasks, None if len(labels) > ALONE else 1), strict=True):
+        for k, one in zip(numbers, results(tasks, None if len(labels) > ALONE else 1, here=True), strict=True):
             mass[k] = np.logaddexp.reduce(one[0])
             most = max(most, mass[k])
             if mass[k] > most + log(KEEP):
