@@ -1,5 +1,8 @@
 """Brownian paths and the kernels made from them."""
 
+import subprocess
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -175,6 +178,19 @@ def test_default_path_kernel_is_positive_definite():
     assert np.abs(kernel - kernel.T).max() <= 1e-12 * kernel.max()
     values = np.linalg.eigvalsh(kernel)
     assert values[0] > -1e-10 * values[-1]
+
+
+FOUR = """
+from gpum import EmbeddedChart, heat_kernel
+
+torus = EmbeddedChart(lambda x: x, [(0.0, 2.0)] * 4, (True,) * 4)
+heat_kernel(torus, [[0.1 * k] * 4 for k in range(8)], None, [0.1], n_paths=20_000, step_size=0.05, n_jobs=4)
+"""
+
+
+def test_paths_without_a_table_do_not_wait_for_each_other():
+    """Metrics of many points in several threads: each waited for a thread that the others had, for ever."""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", FOUR], timeout=100, check=True)
 
 
 @pytest.mark.slow

@@ -35,6 +35,7 @@ from ..manifold.chart import lattice
 from ..manifold.stars import ball
 from ..persistence.programs import cached_programs
 from . import brownian
+from .table import Table
 
 CELL_RATIO = 0.08  # a cell's squared size over the time, at least
 MAX_CELL_RATIO = 1.0  # at most, where paths are few for the dimension
@@ -80,7 +81,10 @@ def run(plan: Plan, n_jobs: int | None, by_block: bool) -> tuple[np.ndarray, flo
     totals: Any = None
     outside = 0
     even = brownian.evenly(plan.block, len(plan.dts), plan.starts.shape[1])
-    counted = results([partial(_run, plan, even, task, size) for task in tasks], n_jobs)
+    # Roots of many metrics are one call of LAPACK, which waits for the threads that run compiled programs: two such
+    # programs at the same time would wait for ever. So without a table there is one.
+    jobs = n_jobs if isinstance(plan.moving.geometry, Table) else 1
+    counted = results([partial(_run, plan, even, task, size) for task in tasks], jobs)
     for task, (counts, out) in zip(tasks, counted, strict=True):
         if totals is None:
             totals = np.zeros((len(plan.starts), plan.n_blocks if by_block else 1, *counts.shape[1:]), counts.dtype)
