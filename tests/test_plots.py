@@ -148,7 +148,7 @@ def test_surfaces(dim):
     shapes = {1: (np.eye(4)[:, :2], [[0, 1], [1, 2]]), 2: sphere(1), 3: box(2)}
     mesh = Mesh(*shapes[dim])
     path = mesh.geodesic(mesh.nodes[0], mesh.nodes[2]).path
-    ax = plots.plot_surface(mesh, mesh.nodes[:, 0], paths=[path], label="x")
+    ax = mesh.plot(mesh.nodes[:, 0], paths=[path], label="x")  # plots.plot_surface
     assert ax.name == "3d"
     (drawn,) = ax.collections
     assert len(drawn.get_array()) == (len(mesh.faces) if dim == 2 else len(mesh.surface.edges))

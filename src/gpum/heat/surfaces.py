@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,10 @@ class MeshedSurface(ABC):
 
         Each lies between the nodes `nodes` [n, j] with `weights` [n, j]; `distance` [n] is how far the row is from it.
         """
+
+    def plot(self, values: Any = None, *, paths: Any = (), label: str | None = None, ax: Any = None) -> Any:
+        """Draw it as `gpum.plots.plot_surface` does, which needs matplotlib: a shorthand, and all that it knows."""
+        return import_module("gpum.plots").plot_surface(self, values, paths=paths, label=label, ax=ax)
 
     @abstractmethod
     def elements(self) -> tuple[csr_matrix, csr_matrix]:
