@@ -704,6 +704,7 @@ def test_rows_without_a_class(tmp_path, k, options):
     assert len(model_io.load(out).model.classes_) == 2
 
 
+@pytest.mark.slow
 def test_a_class_that_looks_like_a_mark_of_unlabelled_rows(tmp_path):
     data, out = table_with(tmp_path / "data.csv", k=halves("unknown")), tmp_path / "m.gpum"
     result = gpum("fit", data, "--target", "k", "--out", out, *QUICK)

@@ -230,6 +230,7 @@ def test_other_estimators_take_words_too(model):
     assert any("'colour' has 3 categories" in note for note in model.notes_)
 
 
+@pytest.mark.slow
 def test_a_latent_model_takes_words_and_serves_a_regressor(tmp_path):
     X, y = houses()
     model = BayesianGPLVM(1, starts="pca", n_inducing=5, max_iter=200, tol=1.0, random_state=0).fit(X)

@@ -182,6 +182,7 @@ def test_blas_is_searched_for_once(monkeypatch):
         pass
 
 
+@pytest.mark.slow
 def test_blas_keeps_its_threads_when_fits_overlap():
     """The first begins, the second begins, the first ends, the second ends."""
     environment = {**os.environ, "OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"}

@@ -226,6 +226,7 @@ def test_rows_to_label_next(fitted):
     assert np.isnan(partly[model.suggest(3)]).all()
 
 
+@pytest.mark.slow
 def test_one_label_more_than_all_at_once(monkeypatch):
     """Nothing is lost where kernels stop seeing all labels at once: 12 columns of which two matter."""
     rng = np.random.default_rng(0)

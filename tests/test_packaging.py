@@ -109,6 +109,7 @@ def alone(program, *args):
     return subprocess.run([sys.executable, "-c", ALONE + program, *args], capture_output=True, text=True, timeout=300)
 
 
+@pytest.mark.slow
 def test_the_library_works_without_any_extra(tmp_path):
     done = alone(
         f"import os; os.chdir({str(tmp_path)!r})\n"

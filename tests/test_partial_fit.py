@@ -257,6 +257,7 @@ def test_copies_in_the_cloud_and_among_new_rows():
     np.testing.assert_allclose(model.predict(NEW), whole.predict(NEW), rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_a_chart_takes_rows_that_were_not_there():
     t = np.linspace(0, 3, 60)
     curve = np.stack([np.cos(t), np.sin(t), 0.3 * t], 1)

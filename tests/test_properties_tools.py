@@ -120,6 +120,7 @@ def test_diagnostics(data):
         answered(lambda use=use: use(model, np.asarray(X, float)))
 
 
+@pytest.mark.slow
 @covers(seconds=0.1, answered=0.8)
 @given(data=st.data())
 def test_diagnostics_of_classes(data):
