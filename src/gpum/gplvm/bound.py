@@ -104,7 +104,7 @@ def bound(theta: Parameters, cloud: FactoredCloud, jitter: float | Array = JITTE
 def statistics(
     theta: Parameters, weight: Any, live: Any, jitter: float | Array, second: Callable[..., Any] = psi2
 ) -> tuple[Any, Any, Any]:
-    """Kuu, ψ1 and ψ2 in kernel units; `second` is ψ2 as a function of mu, s, Z and the weights of rows."""
+    """Kuu, ψ1 and ψ2 in kernel units; `second` is ψ2, or Γ of `precise`, of mu, s, Z and the weights of rows."""
     mu, s, Z = in_kernel_units(theta)
     both = live[:, None] * live
     K = both * unit_gram(Z, jitter) + live.__array_namespace__().diag((1 - live) * (1 + jitter))

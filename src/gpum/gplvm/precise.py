@@ -30,7 +30,7 @@ from jax import Array
 from jax.scipy.linalg import cho_solve, solve_triangular
 
 from ..basics.checks import NoSurface
-from .bound import Blocks, Parameters, divergence, in_kernel_units
+from .bound import Blocks, Parameters, divergence, in_kernel_units, statistics
 from .kernel import JITTER, unit_gram
 from .psi import psi1
 
@@ -44,12 +44,9 @@ def bound(theta: Parameters, blocks: Blocks, weight: Any, jitter: float | Array 
     """The bound F, a scalar (nats), of columns in blocks that have readings in the same rows; as `bound.bound`."""
     factor, seen, n_columns = map(jnp.asarray, blocks)
     gamma, beta = jnp.exp(theta.log_gamma), jnp.exp(theta.log_beta)
-    mu, s, Z = in_kernel_units(theta)
-    live = jnp.ones(len(Z)) if live is None else live
-    both = live[:, None] * live
-    K = both * unit_gram(Z, jitter) + jnp.diag((1 - live) * (1 + jitter))
-    Gamma = both * covariance(mu, s, Z, seen)
-    fit = collapsed(K, live * psi1(mu, s, Z), Gamma, beta * gamma, beta, (factor, seen, n_columns))
+    live = jnp.ones(len(theta.Z)) if live is None else live
+    K, Psi1, Gamma = statistics(theta, seen, live, jitter, covariance)
+    fit = collapsed(K, Psi1, Gamma, beta * gamma, beta, (factor, seen, n_columns))
     fit += 0.5 * (n_columns @ seen.sum(1)) * (theta.log_beta - jnp.log(2 * jnp.pi))
     return fit - jnp.asarray(weight) @ jnp.sum(divergence(theta.mu, theta.log_s), 1)
 
